@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
@@ -27,6 +27,10 @@ from answermill.pipelines.cli.parameters import (
     write_lines,
 )
 from answermill.pipelines.errors import USAGE, JobError
+
+if TYPE_CHECKING:
+    from answermill.pipelines.data.formats.format import TableForm
+    from answermill.pipelines.learn.train.dev_score import DevScore
 
 GROUP = Group("Models", sort_key=3)
 SCORES_TO_WEIGH = (
@@ -262,20 +266,18 @@ def export(
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreToKeep:
-    """The dev score that a smaller checkpoint is to keep."""
+    """The dev score that another form of a checkpoint is to keep."""
 
     dev: Annotated[
         Path,
         Parameter(help="Labelled data set (see `answermill dataset`) that decides. Never a test set."),
     ]
-    bound: Annotated[
-        float, Parameter(help="Points, of 100, that the metric may be lower than the checkpoint's.")
-    ] = 0.3
     metric: Annotated[str, Parameter(help="Metric to keep: MAP, MRR, P@k, nDCG@k.")] = "MAP"
     reranker: Annotated[
         str | None,
         Parameter(
-            help="Reranker that scores the set, such as peasi.easi; by the checkpoint's format if not named."
+            help="Reranker that scores the set, such as peasi.easi, or cross_encoder for a published model; "
+            "by the checkpoint's format if not named."
         ),
     ] = None
     settings: Annotated[
@@ -288,12 +290,22 @@ class ScoreToKeep:
         ),
     ] = ()
 
+    def on(self, form: TableForm) -> DevScore:
+        """The score, on a data set of this form."""
+        from answermill.pipelines.learn.train.dev_score import DevScore
+
+        check_there(self.dev)
+        return DevScore(self.dev, self.metric, self.reranker, self.settings, form)
+
 
 def shrink(
     checkpoint: Annotated[Path, Parameter(help="Checkpoint of a transformer: cascade, hashing, peasi, ….")],
     *,
     out: NewFolder,
     score: ScoreToKeep,
+    bound: Annotated[
+        float, Parameter(help="Points, of 100, that the metric may be lower than the checkpoint's.")
+    ] = 0.3,
     body: Annotated[
         str | None,
         Parameter(
@@ -308,13 +320,34 @@ def shrink(
     Each matrix's difference is stored as a product of two narrow ones, in bytes, of the least rank that keeps
     a share of its energy. Shares are tried from few bytes to many, each is measured on --dev, and the first
     whose metric is within --bound is written. It serves as the checkpoint does, where the body is installed.
+    Where a stage serves it in int8, what it loses by that is measured and written too, as by `answermill
+    int8`.
     """
-    check_there(checkpoint, score.dev)
-    from answermill.pipelines.learn.train.shrink import DevScore
+    check_there(checkpoint)
     from answermill.pipelines.learn.train.shrink import shrink as run_shrink
 
-    aim = DevScore(score.dev, score.bound, score.metric, score.reranker, score.settings, reading.parse())
-    write_lines(run_shrink(checkpoint, out, aim, body))
+    write_lines(run_shrink(checkpoint, out, score.on(reading.parse()), bound, body))
+
+
+def int8(
+    checkpoint: Annotated[
+        str,
+        Parameter(help="Checkpoint of a transformer, name of a shipped one, or hub name of a published one."),
+    ],
+    *,
+    out: NewFolder,
+    score: ScoreToKeep,
+    reading: DatasetForm = RECOGNISED,
+) -> None:
+    """Measure what a checkpoint loses with precision = "int8", and write a copy that states it.
+
+    The metric is measured on --dev in fp32 and in int8, on a processor. The copy has the loss, with its
+    interval, in int8.json and on its card, README.md. A stage with precision = "int8" names the copy; it is
+    refused if the loss is more than its int8_loss, 0.2 points, or was not measured.
+    """
+    from answermill.pipelines.learn.train.int8 import write_measured
+
+    write_lines(write_measured(checkpoint, out, score.on(reading.parse())))
 
 
 def static_encoder(
@@ -353,4 +386,4 @@ def static_encoder(
 
 def commands() -> list[Callable[..., object]]:
     """All commands of this module."""
-    return [train, sweep, tune, weights, heads, shrink, static_encoder, export]
+    return [train, sweep, tune, weights, heads, shrink, int8, static_encoder, export]

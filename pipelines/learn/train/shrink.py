@@ -4,20 +4,17 @@ that it began as. How few is decided by a dev set: the smallest form whose score
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
-from answermill.files.atomic_files import replace_folder, write_text
+from answermill.files.atomic_files import replace_folder
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, find_model
-from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
-from answermill.pipelines.learn.evaluate.evaluate import evaluate
-from answermill.pipelines.learn.evaluate.rank import RankOptions
-from answermill.pipelines.learn.train.training_card import CARD
+from answermill.pipelines.learn.train.dev_score import DevScore
+from answermill.pipelines.learn.train.int8 import ON_CARD, add_loss, on_processor, serves_int8
+from answermill.pipelines.learn.train.training_card import CARD, add_note
 from answermill.ranking.checkpoint import WEIGHTS, kind_of
 from answermill.ranking.entry import resolve
 from answermill.ranking.rerankers.registry import trainings
@@ -37,39 +34,21 @@ SHARES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 0.999)
 training of low rank left; of all of the energy the rest is rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class DevScore:
-    """The score that is to be kept: a metric of a reranker on a dev set."""
+def shrink(
+    checkpoint: Path, out: Path, aim: DevScore, bound: float, body: str | None = None
+) -> Iterator[str]:
+    """Write the folder; yields the lines of a table of what was tried. Where its reranker serves in int8, the
+    loss by that is measured too.
 
-    dev: Path
-    bound: float
-    """Points, of 100, that the score may be lower than that of the checkpoint."""
-    metric: str = "MAP"
-    reranker: str | None = None
-    """Reranker that loads the checkpoint; the one of the checkpoint's format if None."""
-    settings: tuple[str, ...] = ()
-    """Its stage settings, as for `evaluate`."""
-    form: Form = None
-
-    def of(self, checkpoint: Path) -> float:
-        """The score, in percent. Raises the errors of `evaluate`."""
-        options = RankOptions(str(checkpoint), self.settings)
-        reranker = self.reranker or kind_of(checkpoint)
-        result = evaluate(reranker, self.dev, metrics=(self.metric,), form=self.form, ranker=options)
-        return 100 * result.means[self.metric][0]
-
-
-def shrink(checkpoint: Path, out: Path, aim: DevScore, body: str | None = None) -> Iterator[str]:
-    """Write the folder; yields the lines of a table of what was tried.
-
-    `body`: name of the public body; the one whose words the checkpoint has, or the default, if None. Raises
-    JobError: 73 if `out` has files, 78 if the checkpoint is of no transformer or began as another body, 65 if
-    no form keeps the score, and the errors of `find_model` and `evaluate`.
+    `bound`: points, of 100, that the score may be lower than that of the checkpoint. `body`: name of the
+    public body; the one whose words the checkpoint has, or the default, if None. Raises JobError: 73 if `out`
+    has files, 78 if the checkpoint is of no transformer or began as another body, 65 if no form keeps the
+    score, and the errors of `find_model` and `evaluate`.
     """
     if out.exists() and any(out.iterdir()):
         raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
-    if aim.bound < 0:
-        raise JobError(f"--bound {aim.bound:g}: give points of the metric that may be lost, 0 or more", USAGE)
+    if bound < 0:
+        raise JobError(f"--bound {bound:g}: give points of the metric that may be lost, 0 or more", USAGE)
 
     try:
         source, differences = _differences(checkpoint, body)
@@ -91,19 +70,21 @@ def shrink(checkpoint: Path, out: Path, aim: DevScore, body: str | None = None) 
             score = aim.of(unfinished)
             kept = f"{100 * share:g} %"
             yield f"{kept:<10}{size / 1e6:>8.2f}{score:>10.2f}"
-            if score >= before - aim.bound:
+            if score >= before - bound:
                 _describe(
                     checkpoint,
                     unfinished,
                     f"Stored as differences to {source.model}, of which {kept} of the energy is kept: "
                     f"{aim.metric} {score:.2f} on {aim.dev.name}, before {before:.2f}.",
                 )
+                if serves_int8(aim.reranker_of(checkpoint)):
+                    yield add_loss(unfinished, aim) if on_processor() else f"int8 not measured: {ON_CARD}"
                 replace_folder(unfinished, out)
                 yield f"written: {out}"
                 return
 
     raise JobError(
-        f"{checkpoint}: no smaller form keeps {aim.metric} within {aim.bound:g} of {before:.2f} on "
+        f"{checkpoint}: no smaller form keeps {aim.metric} within {bound:g} of {before:.2f} on "
         f"{aim.dev}; give a higher --bound, or keep the checkpoint",
         BAD_DATA,
     )
@@ -143,7 +124,4 @@ def _describe(checkpoint: Path, folder: Path, note: str) -> None:
     for name in (HISTORY, CARD):
         if (checkpoint / name).is_file():
             shutil.copyfile(checkpoint / name, folder / name)
-    if (folder / CARD).is_file():
-        card = (folder / CARD).read_text(encoding="utf-8")
-        noted = re.sub(r"^# .*\n", lambda title: f"{title[0]}\n{note}\n", card, count=1, flags=re.MULTILINE)
-        write_text(folder / CARD, noted)
+    add_note(folder, note)

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from answermill.files.atomic_files import write_text
 from answermill.indexing.shards.dense import DEFAULT
 from answermill.indexing.shards.encoders.sliced_model import BASE
 from answermill.pipelines.config.training_file import TrainJob
@@ -121,6 +122,18 @@ def revision() -> str:
         if described.returncode == 0
         else code_version()
     )
+
+
+def add_note(folder: Path, note: str, former: str | None = None) -> None:
+    """Write a note below the title of a folder's card, if there is one. `former`: beginning of a note whose
+    place it takes."""
+    if not (folder / CARD).is_file():
+        return
+    card = (folder / CARD).read_text(encoding="utf-8")
+    if former is not None:
+        card = re.sub(rf"^{re.escape(former)}.*\n\n", "", card, flags=re.MULTILINE)
+    noted = re.sub(r"^# .*\n", lambda title: f"{title[0]}\n{note}\n", card, count=1, flags=re.MULTILINE)
+    write_text(folder / CARD, noted)
 
 
 def without_folders(job: TrainJob) -> dict[str, Any]:

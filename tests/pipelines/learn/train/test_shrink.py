@@ -5,27 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
-import torch
 
 from answermill.__main__ import main
 from answermill.files.model_files import SUMS
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE
-from answermill.pipelines.learn.evaluate.rank import RankOptions, rank
 from answermill.pipelines.learn.train.shrink import SHARES
-from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load_pointwise, save
-from answermill.ranking.transformer.encoder import LayeredEncoder
-from answermill.ranking.transformer.transformer_checkpoint import BodySource, StoredForm
-from answermill.schemas.labels import LabelledCandidate
+from answermill.ranking.checkpoint import Int8Loss
+from answermill.ranking.rerankers.cascade.cascade_model import load_pointwise
 from testing.tiny import checkpoint as write_checkpoint
-from testing.tiny import enlarged, tokeniser, write_body
-
-WORDS = [
-    *("ice", "wind", "cave", "glacier", "satellite", "orbit", "song", "city"),
-    *("river", "bridge", "stone", "light", "water", "king", "storm"),
-]
-QUESTIONS, CANDIDATES = 12, 10
+from testing.tiny import write_body
 
 
 def call(*arguments: object) -> int:
@@ -34,54 +23,9 @@ def call(*arguments: object) -> int:
     return int(e.value.code or 0)
 
 
-@pytest.fixture
-def body(tmp_path: Path) -> Path:
-    return Path(write_body(tmp_path / "body", seed=1, width=32, inner=64))
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path, body: Path) -> Path:
-    """A model that moved away from its body in all directions."""
-    torch.manual_seed(0)
-    model = enlarged(CascadeModel(LayeredEncoder.load(body), (2,)))
-    source = BodySource.read(str(body), body)
-    save(tmp_path / "checkpoint", "pointwise", model, tokeniser(), StoredForm(words=source))
-    (tmp_path / "checkpoint" / "README.md").write_text("---\nlicense: mit\n---\n\n# A model\n\nTrained.\n")
-    (tmp_path / "checkpoint" / "training.json").write_text("{}\n")
-    return tmp_path / "checkpoint"
-
-
-@pytest.fixture
-def dev(tmp_path: Path, checkpoint: Path) -> Path:
-    """Lists whose answer is the candidate that the checkpoint ranks first."""
-
-    def rows(first: dict[str, str]) -> list[LabelledCandidate]:
-        return [
-            LabelledCandidate(
-                question_id=f"q{q}",
-                question=f"Where is the {WORDS[q]}?",
-                candidate_id=f"c{c}",
-                doc_id="",
-                title="",
-                position=c,
-                text=f"The {WORDS[(q + c) % len(WORDS)]} is {WORDS[(q * c + 3) % len(WORDS)]}.",
-                label=int(first.get(f"q{q}") == f"c{c}"),
-            )
-            for q in range(QUESTIONS)
-            for c in range(CANDIDATES)
-        ]
-
-    file = tmp_path / "dev.parquet"
-    pq.write_table(LabelledCandidate.table(rows({})), file)
-    ranked = rank("pointwise", file, options=RankOptions(str(checkpoint)))
-    first = {question: candidate for _, question, candidate, place, _ in ranked if place == -1}
-    pq.write_table(LabelledCandidate.table(rows(first)), file)
-    return file
-
-
 def table(shown: str) -> list[tuple[str, float, float]]:
     """(kept, MB, metric) of the lines below the head."""
-    lines = [line for line in shown.splitlines()[1:] if not line.startswith("written")]
+    lines = [line for line in shown.splitlines()[1:] if not line.startswith(("written", "With"))]
     return [(line[:10].strip(), *map(float, line[10:].split())) for line in lines]  # type: ignore[misc]
 
 
@@ -104,7 +48,11 @@ def test_the_first_form_within_the_bound_is_written_after_those_that_lose_more(
     model, _ = load_pointwise(out)
     assert model.exits == (2,) and (out / SUMS).is_file()
     card = (out / "README.md").read_text()
-    assert card.startswith("---\nlicense: mit\n---\n\n# A model\n\nStored as differences to ")
+    loss = Int8Loss.read(out)
+    assert loss is not None and round(loss.fp32, 2) == tried[-1][2] and loss.lists == "dev.parquet"
+    assert card.startswith(
+        f"---\nlicense: mit\n---\n\n# A model\n\n{loss.statement()}\n\nStored as differences to "
+    )
     assert card.endswith("\n\nTrained.\n")
     assert (
         f"{tried[-1][0]} of the energy is kept: MAP {tried[-1][2]:.2f} on dev.parquet, before 100.00" in card
@@ -161,7 +109,7 @@ def test_what_cannot_be_is_refused_before_any_work(
     monkeypatch.chdir(tmp_path)
     write_body(tmp_path / "other", seed=3, width=32, inner=64)
     monkeypatch.setattr(
-        "answermill.pipelines.learn.train.shrink.evaluate", lambda *_, **__: pytest.fail("it was measured")
+        "answermill.pipelines.learn.train.dev_score.evaluate", lambda *_, **__: pytest.fail("it was measured")
     )
     arguments = {"--out": "out", "--dev": str(dev)} | {change[0]: change[1]}
     assert call(checkpoint, *(part for pair in arguments.items() for part in pair)) == code
