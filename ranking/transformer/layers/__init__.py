@@ -96,17 +96,19 @@ class Layer(nn.Module):
         self.widen = nn.Linear(shape.width, shape.inner)
         self.narrow = nn.Linear(shape.inner, shape.width)
         self.final_norm = nn.LayerNorm(shape.width, shape.epsilon)
+        self.most_rows: int | None = None
+        """Most rows that inference computes at once."""
 
     def forward(self, hidden: Tensor, tokens: Packed, places: Places, first_only: bool = False) -> Tensor:
         """Map [n, d] to [n, d], or to the first token of each text alone [texts, d]. Rows after the tokens'
         are filling."""
-        projected = by_rows(self.attention, self.shape, hidden)  # [n, 3 d]
+        projected = by_rows(self.attention, self.shape, hidden, most=self.most_rows)  # [n, 3 d]
         dropout = self.shape.attention_dropout if self.training else 0.0
         attended = attend(projected, tokens, self.shape.heads, dropout, places.distances)
         if first_only:
             first = tokens.starts[:-1].long()
             attended, hidden = attended[first], hidden[first]
-        return by_rows(self._after_attention, self.shape, attended, hidden)
+        return by_rows(self._after_attention, self.shape, attended, hidden, most=self.most_rows)
 
     def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
         hidden = self.norm(added(self._drop(self.output(attended)), hidden))
@@ -136,12 +138,14 @@ class ModernLayer(nn.Module):
         self.final_norm = nn.LayerNorm(shape.width, shape.epsilon, bias=False)
         self.widen = nn.Linear(shape.width, 2 * shape.inner, bias=False)  # values and their gates
         self.narrow = nn.Linear(shape.inner, shape.width, bias=False)
+        self.most_rows: int | None = None
 
     def forward(self, hidden: Tensor, tokens: Packed, places: Places, first_only: bool = False) -> Tensor:
         """Map [n, d] to [n, d], as `Layer` does."""
         turns = places.local_turns if self.is_local else places.turns
         assert turns is not None
-        projected = by_rows(self._projected, self.shape, hidden).view(len(hidden), 3, self.shape.heads, -1)
+        projected = by_rows(self._projected, self.shape, hidden, most=self.most_rows)
+        projected = projected.view(len(hidden), 3, self.shape.heads, -1)
         turned = torch.cat((_turned(projected[:, :2], turns), projected[:, 2:]), 1).flatten(1)  # [n, 3 d]
 
         distances = places.distances if self.is_local else ANY_DISTANCE
@@ -150,7 +154,7 @@ class ModernLayer(nn.Module):
         if first_only:
             first = tokens.starts[:-1].long()
             attended, hidden = attended[first], hidden[first]
-        return by_rows(self._after_attention, self.shape, attended, hidden)
+        return by_rows(self._after_attention, self.shape, attended, hidden, most=self.most_rows)
 
     def _projected(self, hidden: Tensor) -> Tensor:
         projected: Tensor = self.attention(hidden if self.norm is None else self.norm(hidden))

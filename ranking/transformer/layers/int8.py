@@ -14,16 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from answermill.ranking.transformer.layers import Layer
+from answermill.ranking.transformer.layers import Layer, ModernLayer
 
 LINEARS = ("attention", "output", "widen", "narrow")
 """Names of the linear layers in each kind of layer."""
 GELU_LEAST = -0.17
 """Bound below GELU's least value, -0.16997."""
+MOST_ROWS = 512
+"""Rows at once, which stay in a core's cache while they are rounded, multiplied and scaled."""
 _STEPS, _WEIGHT_STEPS = 255, 64
 _TRIAL = 16, 512, 64  # rows, inputs, outputs
 
@@ -103,7 +106,8 @@ def to_int8(layers: Iterable[nn.Module]) -> None:
             "precision = 'int8': this machine's PyTorch has no exact products of whole numbers (oneDNN's); "
             "leave `precision` out"
         )
-    for layer in layers:
+    for layer in cast(Iterable[Layer | ModernLayer], layers):
+        layer.most_rows = MOST_ROWS
         for name in LINEARS:
             # BERT's last layer reads GELU's values; ModernBERT's reads their products with gates.
             is_gelu = name == "narrow" and isinstance(layer, Layer)

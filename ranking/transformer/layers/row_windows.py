@@ -21,12 +21,15 @@ _WINDOWS = {
 _Product: TypeAlias = Callable[[Tensor, nn.Module], Tensor]
 
 
-def by_rows(function: Callable[..., Tensor], shape: Shape, *inputs: Tensor) -> Tensor:
-    """Apply a row-wise function to [n, …] tensors: at once if gradients are needed, else window by window."""
+def by_rows(
+    function: Callable[..., Tensor], shape: Shape, *inputs: Tensor, most: int | None = None
+) -> Tensor:
+    """Apply a row-wise function to [n, …] tensors: at once if gradients are needed, else window by window.
+    `most`: most rows of a window, if there are windows of so few."""
     if torch.is_grad_enabled() or not len(inputs[0]):
         return function(*inputs)
     outputs = []
-    for start, size in _windows_of(inputs[0], shape):
+    for start, size in _windows_of(inputs[0], shape, most):
         rows = [x[start : start + size] for x in inputs]
         if missing := size - len(rows[0]):
             rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
@@ -41,11 +44,13 @@ def filled_up(hidden: Tensor, shape: Shape) -> Tensor:
     return F.pad(hidden, (0, 0, 0, sum(size for _, size in _windows_of(hidden, shape)) - len(hidden)))
 
 
-def _windows_of(rows: Tensor, shape: Shape) -> Iterator[tuple[int, int]]:
+def _windows_of(rows: Tensor, shape: Shape, most: int | None = None) -> Iterator[tuple[int, int]]:
     """(first row, rows) of the windows over rows [n, …]; only the last may reach beyond them."""
     device = rows.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else rows.dtype
-    return _windows(len(rows), exact_windows(device, dtype, shape, torch.get_num_threads()), few=rows.is_cuda)
+    sizes = exact_windows(device, dtype, shape, torch.get_num_threads())
+    fewer = [size for size in sizes if most is None or size <= most]
+    return _windows(len(rows), fewer or sizes, few=rows.is_cuda)
 
 
 def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[int, int]]:
