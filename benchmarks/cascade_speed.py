@@ -45,6 +45,7 @@ from answermill.ranking.transformer.devices import fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.arrays import StagePrecision
 from answermill.schemas.ranked import RankedList
 from testing.harness import arguments, finish, peak_gb, say, seconds, shrink
 from testing.smoke_data import small_checkpoint
@@ -145,12 +146,13 @@ class Ours(NamedTuple):
     tokeniser: Tokeniser
 
     @classmethod
-    def of(cls, model: CascadeModel, tokeniser: Tokeniser) -> Ours:
+    def of(cls, model: CascadeModel, tokeniser: Tokeniser, precision: StagePrecision = "auto") -> Ours:
         """The cascade, and the monolithic model that ends with its last classifier."""
         whole = CascadeModel(model.encoder, model.exits[-1:])
         whole.classifiers[0] = model.classifiers[-1]
-        cascade = Cascade(model, tokeniser, (ALPHA,) * (len(model.exits) - 1))
-        return cls(Pointwise(whole, tokeniser), cascade, tokeniser)
+        drops = (ALPHA,) * (len(model.exits) - 1)
+        cascade = Cascade(model, tokeniser, drops, precision=precision)
+        return cls(Pointwise(whole, tokeniser, precision=precision), cascade, tokeniser)
 
     def runs(self, lists: Sequence[RankedList]) -> Runs:
         texts = [
