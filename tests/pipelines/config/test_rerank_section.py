@@ -52,7 +52,8 @@ def test_another_reranker_s_key_is_refused_with_the_keys_that_there_are(tmp_path
     says = refused(tmp_path, OVERLAP + CASCADE + SURE)
     assert "unknown key rerank.stages.1.threshold" in says
     assert (
-        "Known here: reranker, name, keep, checkpoint, weights, weights_file, missing_context, drop" in says
+        "Known here: reranker, name, keep, checkpoint, weights, weights_file, missing_context, precision, "
+        "int8_loss, drop" in says
     )
     says = refused(tmp_path, OVERLAP + "drop = [0.2]\n")
     assert "unknown key rerank.stages.0.drop. Known here: reranker, name, keep, checkpoint" in says

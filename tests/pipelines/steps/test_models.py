@@ -43,6 +43,7 @@ from answermill.pipelines.steps.retrieve.passes import Pass
 from answermill.pipelines.steps.retrieve.shard_search import EncodeQuestions
 from answermill.ranking.entry import Entry
 from answermill.ranking.reranker import Reranker, Resources
+from testing.tiny import checkpoint as write_checkpoint
 from testing.tiny import write_dense
 from tests.made_steps import NoUnits, made_step
 
@@ -239,6 +240,20 @@ def test_a_plan_that_does_not_use_the_encoder_does_not_depend_on_it(small_run):
 
     assert inputs("overlap") == {"retrieved"}
     assert inputs("overlap", "similarity") == {"retrieved", "encoder all-MiniLM-L6-v2"}
+
+
+def test_another_precision_is_another_rerank_and_nothing_else(small_run, tmp_path):
+    def fingerprint(**settings: str) -> str:
+        stage = {"reranker": "cascade", "checkpoint": str(tmp_path / "cascade"), **settings}
+        return step_of(Job.model_validate({"rerank": {"stages": [stage]}}), small_run).fingerprint()
+
+    write_checkpoint("cascade", tmp_path / "cascade")
+    fingerprints = [fingerprint(), fingerprint(precision="fp32"), fingerprint(precision="int8")]
+    assert len(set(fingerprints)) == 3 and fingerprint(precision="int8") == fingerprints[-1]
+
+    # A measured loss decides no row.
+    (tmp_path / "cascade" / "int8.json").write_text("{}")
+    assert fingerprint(precision="int8") == fingerprints[-1]
 
 
 class NoUnitsOfModels(NoUnits, ModelWork):

@@ -166,12 +166,14 @@ def test_another_model_another_context_or_another_encoder_takes_nothing_over(
 ) -> None:
     former = candidates(tmp_path, 0)
     similar = [{"reranker": "similarity", "context": ["title", "sentence"]}]
-    rerank(job(models, similar), former)
+    crossed = [{"reranker": "cross_encoder", "checkpoint": str(models / "cross_encoder")}]
+    rerank(job(models, similar + crossed), former)
     others = {
         "context": job(models, [{"reranker": "similarity"}], former),
         "encoder": job(models, similar, former, "other"),
         "model": job(models, [{"reranker": "bi_encoder", "checkpoint": str(models / "encoder")}], former),
         "kind": job(models, [{"reranker": "overlap"}], former),
+        "precision": job(models, [{**crossed[0], "precision": "int8", "int8_loss": 100}], former),
     }
 
     for name, other in others.items():

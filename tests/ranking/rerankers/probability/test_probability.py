@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from answermill.ranking.entry import StageBefore
+from answermill.ranking.entry import StageBefore, decisive_settings
 from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.rerankers.probability.calibrating import calibrate
-from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile
+from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile, PlanStage, _difference
 from answermill.ranking.rerankers.probability.confidence_features import feature_names, list_features
 from answermill.ranking.rerankers.probability.probability import Probability, probabilities
-from answermill.ranking.rerankers.registry import load_reranker
+from answermill.ranking.rerankers.registry import find, load_reranker
 from tests.ranking.rerankers.probability.labelled_lists import PLAN, STAGES, drawn, ranked_list
 
 BEFORE = tuple(StageBefore(s.key, s.reranker, s.model, json.dumps(s.settings)) for s in PLAN)
@@ -78,6 +78,19 @@ def test_a_calibration_of_another_plan_is_refused(
     with pytest.raises(ValueError, match=f"is of another plan: {says}; run `answermill calibrate`"):
         load_reranker("probability", before=before, calibration_file=str(file))
     assert load_reranker("probability", before=BEFORE, calibration_file=str(file)).name == "probability"
+
+
+def test_a_key_that_came_after_the_file_has_its_default() -> None:
+    def before(**settings: object) -> StageBefore:
+        stage = find("cascade").stage(drop=[0.3], **settings)
+        return StageBefore("cascade", "cascade", "abc", json.dumps(decisive_settings(stage, {})))
+
+    recorded = {key: value for key, value in json.loads(before().settings).items() if key != "precision"}
+    known = PlanStage(key="cascade", reranker="cascade", model="abc", settings=recorded)
+    assert _difference(known, before()) == ""
+    assert _difference(known, before(int8_loss=1.0)) == "", "it refuses, and decides no score"
+    assert _difference(known, before(precision="int8")) == "precision = auto, and has int8"
+    assert _difference(known, before(keep=5)) == "keep = None, and has 5"
 
 
 @pytest.mark.parametrize(
