@@ -29,7 +29,6 @@ from answermill.pipelines.cli.parameters import (
 from answermill.pipelines.errors import USAGE, JobError
 
 if TYPE_CHECKING:
-    from answermill.pipelines.data.formats.format import TableForm
     from answermill.pipelines.learn.train.dev_score import DevScore
 
 GROUP = Group("Models", sort_key=3)
@@ -268,16 +267,13 @@ def export(
 class ScoreToKeep:
     """The dev score that another form of a checkpoint is to keep."""
 
-    dev: Annotated[
-        Path,
-        Parameter(help="Labelled data set (see `answermill dataset`) that decides. Never a test set."),
-    ]
+    dev: Annotated[Path, Parameter(help="Labelled data set that decides. Never a test set.")]
     metric: Annotated[str, Parameter(help="Metric to keep: MAP, MRR, P@k, nDCG@k.")] = "MAP"
     reranker: Annotated[
         str | None,
         Parameter(
-            help="Reranker that scores the set, such as peasi.easi, or cross_encoder for a published model; "
-            "by the checkpoint's format if not named."
+            help="Reranker that scores the set, such as peasi.easi; by the checkpoint's format if not named. "
+            "cross_encoder for a published model."
         ),
     ] = None
     settings: Annotated[
@@ -290,12 +286,12 @@ class ScoreToKeep:
         ),
     ] = ()
 
-    def on(self, form: TableForm) -> DevScore:
+    def read(self, form: DatasetForm) -> DevScore:
         """The score, on a data set of this form."""
         from answermill.pipelines.learn.train.dev_score import DevScore
 
         check_there(self.dev)
-        return DevScore(self.dev, self.metric, self.reranker, self.settings, form)
+        return DevScore(self.dev, self.metric, self.reranker, self.settings, form.parse())
 
 
 def shrink(
@@ -303,15 +299,10 @@ def shrink(
     *,
     out: NewFolder,
     score: ScoreToKeep,
-    bound: Annotated[
-        float, Parameter(help="Points, of 100, that the metric may be lower than the checkpoint's.")
-    ] = 0.3,
+    bound: Annotated[float, Parameter(help="Points, of 100, that the metric may be lower.")] = 0.3,
     body: Annotated[
         str | None,
-        Parameter(
-            help="Public transformer that the checkpoint began as; the one whose words it has, or "
-            "all-MiniLM-L6-v2, if not named."
-        ),
+        Parameter(help="Public body that it began as; the one of its words, or all-MiniLM-L6-v2, if absent."),
     ] = None,
     reading: DatasetForm = RECOGNISED,
 ) -> None:
@@ -320,20 +311,16 @@ def shrink(
     Each matrix's difference is stored as a product of two narrow ones, in bytes, of the least rank that keeps
     a share of its energy. Shares are tried from few bytes to many, each is measured on --dev, and the first
     whose metric is within --bound is written. It serves as the checkpoint does, where the body is installed.
-    Where a stage serves it in int8, what it loses by that is measured and written too, as by `answermill
-    int8`.
+    What it loses in int8 is stated too, as by `answermill int8`.
     """
     check_there(checkpoint)
     from answermill.pipelines.learn.train.shrink import shrink as run_shrink
 
-    write_lines(run_shrink(checkpoint, out, score.on(reading.parse()), bound, body))
+    write_lines(run_shrink(checkpoint, out, score.read(reading), bound, body))
 
 
 def int8(
-    checkpoint: Annotated[
-        str,
-        Parameter(help="Checkpoint of a transformer, name of a shipped one, or hub name of a published one."),
-    ],
+    checkpoint: Annotated[str, Parameter(help="Checkpoint, a shipped one's name, or a hub name.")],
     *,
     out: NewFolder,
     score: ScoreToKeep,
@@ -341,13 +328,12 @@ def int8(
 ) -> None:
     """Measure what a checkpoint loses with precision = "int8", and write a copy that states it.
 
-    The metric is measured on --dev in fp32 and in int8, on a processor. The copy has the loss, with its
-    interval, in int8.json and on its card, README.md. A stage with precision = "int8" names the copy; it is
-    refused if the loss is more than its int8_loss, 0.2 points, or was not measured.
+    --dev is scored in fp32 and in int8. The copy has the loss, with its interval, in int8.json and on its
+    card. A stage with precision = "int8" names it, and refuses it if it lost more than the stage's int8_loss.
     """
     from answermill.pipelines.learn.train.int8 import write_measured
 
-    write_lines(write_measured(checkpoint, out, score.on(reading.parse())))
+    write_lines(write_measured(checkpoint, out, score.read(reading)))
 
 
 def static_encoder(
