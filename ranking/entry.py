@@ -44,6 +44,8 @@ class StageBefore:
     computed."""
     settings: str = ""
     """`decisive_settings` as JSON; '' if not known."""
+    defaults: str = ""
+    """`defaults` of its settings, as JSON; '' if not known."""
 
 
 class StageSettings(Section):
@@ -153,15 +155,17 @@ def decisive_settings(stage: StageSettings, files: Mapping[str, str]) -> dict[st
     return settings | named
 
 
-def with_defaults(kind: type[StageSettings], recorded: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of a stage that a file has recorded, and the default of each key that it does not know.
+def defaults(kind: type[StageSettings]) -> dict[str, Any]:
+    """Default of each key of a stage that need not be written; it holds where a file was written before there
+    was the key.
 
-    >>> with_defaults(StageSettings, {"reranker": "overlap", "keep": 5})["name"]
-    ''
+    >>> defaults(StageSettings)
+    {'name': '', 'keep': None, 'checkpoint': None}
     """
     fields = kind.model_fields.items()
-    defaults = {key: field.get_default(call_default_factory=True) for key, field in fields}
-    return defaults | dict(recorded)
+    return {
+        key: field.get_default(call_default_factory=True) for key, field in fields if not field.is_required()
+    }
 
 
 def file_names(settings: Section) -> Iterator[tuple[str, bool]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from answermill.ranking.entry import StageBefore, StageSettings, decisive_settings
+from answermill.ranking.entry import StageBefore, StageSettings, decisive_settings, defaults
 from answermill.ranking.reranker import Reranker, naming
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, ScoredCandidate
 
@@ -322,5 +322,6 @@ def stages_before(
             raise ValueError(f"rerank.stages.{n}: {e}") from e
         plan.append(before)
         settings = json.dumps(decisive_settings(stage, files), sort_keys=True)
-        before = (*before, StageBefore(stage.key, stage.reranker, models.get(stage.key), settings))
+        former = json.dumps(defaults(type(stage)), sort_keys=True)
+        before = (*before, StageBefore(stage.key, stage.reranker, models.get(stage.key), settings, former))
     return plan

@@ -20,7 +20,7 @@ from answermill.pipelines.specs.rerank import SCORED
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.since.known_scores import KnownScores, deciding_texts
 from answermill.ranking.context import Reading, ReadsContext, neighbours
-from answermill.ranking.entry import REFUSING, StageSettings, with_defaults
+from answermill.ranking.entry import REFUSING, StageSettings, defaults
 from answermill.ranking.plan import Stage
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.corpus import Passage
@@ -79,7 +79,7 @@ def same_stages(plan: StepPlan, scored: Folder[ScoredCandidate]) -> dict[str, st
         for (key, settings), is_mixed in zip(former.items(), mixed, strict=True):
             if is_mixed or former_models[key] != model:
                 continue
-            known = with_defaults(entry.settings, settings)
+            known = defaults(entry.settings) | dict(settings)
             if _decisive(known) == _decisive(stage.model_dump(mode="json")):
                 same[stage.key] = key
 

@@ -15,12 +15,11 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from answermill.files.atomic_files import write_text
-from answermill.ranking.entry import StageBefore, with_defaults
+from answermill.ranking.entry import StageBefore
 from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.rerankers.blend.weights import Interval
 from answermill.ranking.rerankers.probability.bar import CONFIDENCE, Bar, FirstAnswers, promised
 from answermill.ranking.rerankers.probability.confidence_features import feature_names
-from answermill.ranking.rerankers.registry import find
 from answermill.schemas.section import Section
 
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -157,7 +156,7 @@ def _difference(known: PlanStage, stage: StageBefore) -> str:
     if stage.model is not None and known.model != stage.model:
         return f"the model {known.model}, and has {stage.model}"
     here = json.loads(stage.settings) if stage.settings else known.settings
-    former = with_defaults(find(known.reranker).settings, known.settings)
+    former = (json.loads(stage.defaults) if stage.defaults else {}) | known.settings
     for key in sorted({*known.settings, *here}):
         if former.get(key) != here.get(key):
             return f"{key} = {former.get(key)}, and has {here.get(key)}"

@@ -82,8 +82,8 @@ def test_a_row_of_zeros_and_an_output_of_zeros_give_the_bias() -> None:
     linear = nn.Linear(8, 3)
     linear.weight.data[1] = 0
     with torch.no_grad():
-        given = Int8Linear(linear)(torch.cat([torch.zeros(1, 8), torch.ones(1, 8)]))
-        assert torch.equal(given[0], linear.bias) and given[1, 1] == linear.bias[1]
+        outputs = Int8Linear(linear)(torch.cat([torch.zeros(1, 8), torch.ones(1, 8)]))
+        assert torch.equal(outputs[0], linear.bias) and outputs[1, 1] == linear.bias[1]
 
 
 def test_steps_from_the_least_number_on_lose_less() -> None:

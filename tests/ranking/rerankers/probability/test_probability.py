@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from answermill.ranking.entry import StageBefore, decisive_settings
+from answermill.ranking.entry import StageBefore
 from answermill.ranking.evaluation.calibration import Calibration
+from answermill.ranking.plan import stages_before
 from answermill.ranking.rerankers.probability.calibrating import calibrate
 from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile, PlanStage, _difference
 from answermill.ranking.rerankers.probability.confidence_features import feature_names, list_features
@@ -83,7 +84,7 @@ def test_a_calibration_of_another_plan_is_refused(
 def test_a_key_that_came_after_the_file_has_its_default() -> None:
     def before(**settings: object) -> StageBefore:
         stage = find("cascade").stage(drop=[0.3], **settings)
-        return StageBefore("cascade", "cascade", "abc", json.dumps(decisive_settings(stage, {})))
+        return stages_before([stage, stage], {"cascade": "abc"})[1][0]
 
     recorded = {key: value for key, value in json.loads(before().settings).items() if key != "precision"}
     known = PlanStage(key="cascade", reranker="cascade", model="abc", settings=recorded)
