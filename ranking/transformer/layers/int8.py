@@ -118,7 +118,7 @@ def to_int8(layers: Iterable[nn.Module]) -> None:
 def exact() -> bool:
     """True if this machine's products are those of whole numbers: of the largest, whose sums a processor
     might cut, and of random ones, of several rows and of one."""
-    if not torch.backends.mkldnn.is_available():
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     with torch.no_grad():
         return all(torch.equal(product, expected) for product, expected in _trials())

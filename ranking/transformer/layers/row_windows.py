@@ -130,7 +130,7 @@ def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) 
             rows, weight, bias = (
                 torch.randn(size, generator=random, device=device, dtype=dtype) for size in sizes
             )
-            linear = nn.utils.skip_init(nn.Linear, n_in, n_out, device=device, dtype=dtype)
+            linear = nn.utils.skip_init(nn.Linear, n_in, n_out, device=device, dtype=dtype)  # type: ignore[no-untyped-call]
             linear.load_state_dict({"weight": weight, "bias": bias}, assign=True)
             torch.set_num_threads(1)
             whole = product(rows, linear)
