@@ -8,16 +8,17 @@ neighbours; `passage`, five sentences. Each engine scores the same pairs, on one
 the batch size that a trial finds fastest; rounds are interleaved, and ratios are medians of the rounds'
 ratios.
 
-Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at α = .3. Peers: `torch_fp32`
-and `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
+Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at α = .3, `ours_int8` and
+`cascade_int8` both with `precision = "int8"`, if it is exact on this processor. Peers: `torch_fp32` and
+`torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
 `openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`).
 
 `<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
 `.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
-`.._cascade_over_best_peer`. `best_peer`, `best_peer_pairs_per_s`, `monolithic_over_best_peer` and
-`cascade_over_best_peer` repeat minilm's, alone, on one thread. `<model>_map_<engine>`: MAP of WikiQA's test
-set, QUALITY questions drawn by hash, sentences alone, in percent; `.._map_loss_<engine>`: that of torch_fp32
-less the engine's.
+`.._cascade_over_best_peer`, `.._int8_over_…`, `.._cascade_int8_over_…`. `best_peer`,
+`best_peer_pairs_per_s`, `monolithic_over_best_peer` and `cascade_over_best_peer` repeat minilm's, alone, on
+one thread. `<model>_map_<engine>`: MAP of WikiQA's test set, QUALITY questions drawn by hash, sentences
+alone, in percent; `.._map_loss_<engine>`: that of torch_fp32 less the engine's.
 """
 
 from __future__ import annotations
@@ -133,16 +134,18 @@ def best_batch(peer: Peer, pairs: Pairs) -> int:
 
 
 def speeds(
-    key: str, ours: Ours, ways: Mapping[str, Peer], lists: Sequence[RankedList], rounds: int
+    key: str, ours: Mapping[str, Ours], ways: Mapping[str, Peer], lists: Sequence[RankedList], rounds: int
 ) -> Iterator[tuple[str, float | int | str]]:
-    """Figures of one model on one mix, with the threads that are set."""
+    """Figures of one model on one mix, with the threads that are set. `ours`: by the ends of their names."""
     pairs = pairs_of(lists)
     sizes = {name: best_batch(peer, pairs) for name, peer in ways.items()}
     runs: dict[str, Callable[[], object]] = {
         name: partial(peer, pairs, sizes[name]) for name, peer in ways.items()
     }
-    own = ours.runs(lists)
-    taken = timed(runs | {"ours": own["monolithic"], "cascade": own["cascade"]}, rounds)
+    for end, form in ours.items():
+        own = form.runs(lists)
+        runs |= {f"ours{end}": own["monolithic"], f"cascade{end}": own["cascade"]}
+    taken = timed(runs, rounds)
 
     for name, times in taken.items():
         yield f"{key}_{name}_pairs_per_s", len(pairs) / statistics.median(times)
@@ -152,8 +155,9 @@ def speeds(
     for kind, names in kinds.items():
         best = min(names, key=lambda name: statistics.median(taken[name]))
         yield f"{key}_{kind}", best
-        yield f"{key}_over_{kind}", over(taken[best], taken["ours"])
-        yield f"{key}_cascade_over_{kind}", over(taken[best], taken["cascade"])
+        for end in ours:
+            yield f"{key}{end}_over_{kind}", over(taken[best], taken[f"ours{end}"])
+            yield f"{key}_cascade{end}_over_{kind}", over(taken[best], taken[f"cascade{end}"])
 
 
 def ranked_of(lists: Questions) -> list[RankedList]:
@@ -168,13 +172,14 @@ def map_of(lists: Questions, scored: Floats) -> float:
 
 
 def quality(
-    key: str, ours: Ours, ways: Mapping[str, Peer], lists: Questions
+    key: str, ours: Mapping[str, Ours], ways: Mapping[str, Peer], lists: Questions
 ) -> Iterator[tuple[str, float | int | str]]:
     """MAP of each engine, and what it loses to sentence-transformers in fp32."""
     ranked = ranked_of(lists)
     pairs = pairs_of(ranked)
     maps = {name: map_of(lists, peer(pairs, 32)) for name, peer in ways.items()}
-    maps["ours"] = map_of(lists, np.concatenate(scores(ours.pointwise.rerank(ranked), ranked)))
+    for end, form in ours.items():
+        maps[f"ours{end}"] = map_of(lists, np.concatenate(scores(form.pointwise.rerank(ranked), ranked)))
     for name, value in maps.items():
         yield f"{key}_map_{name}", value
         yield f"{key}_map_loss_{name}", maps["torch_fp32"] - value
@@ -183,7 +188,11 @@ def quality(
 def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[str, float | int | str]]:
     """All figures of one model."""
     measured = model_of(name, folder)
-    ours = Ours.of(measured.model, measured.tokeniser)
+    ours = {"": Ours.of(measured.model, measured.tokeniser)}
+    try:
+        ours["_int8"] = Ours.of(measured.model, measured.tokeniser, "int8")
+    except ValueError as e:
+        say(f"{name}: int8 is left out: {e}")
     lists = lists_of(data / SET, QUESTIONS, CANDIDATES)
     learnt = answered(data / "wikiqa/wikiqa-train.parquet")
     calibration = pairs_of(ranked_of(some(learnt, CALIBRATION // 5)))[:CALIBRATION]

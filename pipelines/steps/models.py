@@ -76,7 +76,7 @@ def precision_of(setting: PrecisionSetting, device: str) -> Precision:
     return "bf16" if fast(device) == torch.bfloat16 else "fp32"
 
 
-def emulates(precision: Literal["bf16", "fp16"], device: str) -> bool:
+def emulates(precision: str, device: str) -> bool:
     """True if the device has no hardware for the precision, so that it takes several times as long as
     fp32."""
     import torch

@@ -148,7 +148,7 @@ def _run(
         raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
 
     precision = job.train.precision
-    if precision not in ("auto", "fp32") and emulates(precision, device_of(job.train.device)):
+    if precision != "fp32" and emulates(precision, device_of(job.train.device)):
         yield (
             f"train.precision = {precision!r}, which this processor only emulates: 'fp32', which 'auto' "
             "takes here, is several times as fast"
