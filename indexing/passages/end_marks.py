@@ -14,10 +14,10 @@ from answermill.indexing.passages.abbreviations import (
     followed_in,
     last_after_number,
 )
-from answermill.indexing.passages.terminals import TERMINALS
+from answermill.indexing.passages.terminals import TERMINALS, WORD_SPACE
 
 _OPENING = "\"'“‘«([{‹„¿¡"
-_WIDE_MARKS = TERMINALS | frozenset("|།༎༏༑")
+_WIDE_MARKS = TERMINALS | frozenset(f"|།༎༏༑{WORD_SPACE}")
 """Marks that stand for nothing but an end, if they may be one."""
 
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
@@ -55,6 +55,7 @@ class EndMark:
 
         marks = text[self.start : match.start("closing")]
         self.wide = not _WIDE_MARKS.isdisjoint(marks)
+        self.is_word_space = marks == WORD_SPACE
         self.dots = marks[0] == "…" or marks.startswith("..")
         self.asks = not _ASKING.isdisjoint(marks)  # or it exclaims
         self.closing: str = match["closing"]

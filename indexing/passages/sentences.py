@@ -80,7 +80,7 @@ def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pat
     spaced = "[ \u00a0\u202f]»" if language == "fr" else _NEVER
     return re.compile(
         rf"[{marks}\n](?:(?P<line>(?<=\n))|(?P<plain>{plain})|"
-        rf"(?:[{marks}]|(?<=፡)፡)*"
+        rf"[{marks}]*"
         rf"(?P<closing>(?:{spaced})?(?:[{closing}]|\[[\w ]{{1,12}}\]|[{_NOTES}]{{1,3}})*)"
         r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
         rf"|(?<=[{wide}」』”）])|(?<=[{_UNSPACED}][!?])(?=[{_UNSPACED}])|$))",
@@ -114,6 +114,7 @@ RULES = (
         False,
         "「来た。」|と聞いた。",
     ),
+    Rule("a blank of Ethiopic", lambda m: m.is_word_space, False, "እሱ፡|መጣ፡፡", "am"),
     Rule("a remark", lambda m: m.is_remark, False, "Es war(!)| Montag.", "de"),
     Rule("a mark in a title", lambda m: m.wide and m.is_titled, False, "看《摔跤吧！|爸爸》了。"),
     Rule("a full-width number", lambda m: m.is_decimal, False, "約３．|５です。"),
