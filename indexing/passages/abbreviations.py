@@ -65,7 +65,7 @@ _FOLLOWED = {  # titles, streets, 'see', 'before': something follows
     "fr": "MM Mgr Me av apr éd impr",
     "id": "Jl Ir Bpk Drs Yth Sdr",
     "it": "sig sigg dott prof avv ing arch geom rag Egr Spett es",
-    "nl": "dhr mevr mw drs ing bijv bv aanw",
+    "nl": "dhr mevr mw drs ing bijv bv aanw resp",
     "pl": "ul al pl prof dr inż mgr św np im gen ks bp abp płk kpt tzw tzn",
     "pt": "Sra Srta Dra Profa Eng Exmo Exma Av pág art",
     "ro": "dl dna str bd",

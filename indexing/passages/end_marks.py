@@ -167,6 +167,11 @@ class EndMark:
         return self.text[self.start] == "．" and self.last[-1:].isdecimal() and self.follower.isdecimal()
 
     @property
+    def particle_follows(self) -> bool:
+        """True if a syllable of Korean stands directly behind a quotation: a particle begins with it."""
+        return self.closing != "" and "가" <= self.text[self.end : self.end + 1] <= "힣"
+
+    @property
     def number_follows(self) -> bool:
         """True if the word before the marks is one that a number follows, and one does."""
         if self.plain not in before_number(self.language):

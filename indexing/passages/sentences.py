@@ -68,8 +68,8 @@ def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pat
     - 'plain': one mark with which a sentence ends by the rules, whatever else is in the text: most marks are
       so, and no rule is asked;
     - 'closing': marks on which the rules decide, with the closing quotes, brackets and footnote marks, [1]
-      [a] [note 2], after them. Other scripts' marks need no blank after them, nor do '!' and '?' between
-      letters that are written without blanks.
+      [a] [note 2], after them. Other scripts' marks need no blank after them, nor do '!' and '?', one or two,
+      between letters that are written without blanks. 》 is no end: a title goes on in its sentence.
     """
     plain = _NEVER if by_rules_alone else _plain(language)
     own = marks_of(language)
@@ -83,14 +83,15 @@ def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pat
         rf"[{marks}]*"
         rf"(?P<closing>(?:{spaced})?(?:[{closing}]|\[[\w ]{{1,12}}\]|[{_NOTES}]{{1,3}})*)"
         r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
-        rf"|(?<=[{wide}」』”）])|(?<=[{_UNSPACED}][!?])(?=[{_UNSPACED}])|$))",
+        rf"|(?<=[{wide}」』”）])|(?<=[{wide}][】〉〕］｣])"
+        rf"|(?:(?<=[{wide}][)\"'\]])|(?<=[{_UNSPACED}][!?])|(?<=[{_UNSPACED}][!?]{{2}}))(?=[{_UNSPACED}])|$))",
         re.MULTILINE,
     )
 
 
 _QUOTE_GOES_ON = frozenset("とってなのはがをにでもや")
 """Kana with which a sentence goes on after a quotation."""
-_CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|")
+_CONTINUES = frozenset(".,;:!?…)]}%-–—/&+=|、。，．：；！？）」』】》〉〕］｣")
 
 
 class Rule(NamedTuple):
@@ -114,6 +115,7 @@ RULES = (
         False,
         "「来た。」|と聞いた。",
     ),
+    Rule("a particle", lambda m: m.particle_follows, False, "“왔다.”|라고 말했다."),
     Rule("a blank of Ethiopic", lambda m: m.is_word_space, False, "እሱ፡|መጣ፡፡", "am"),
     Rule("a remark", lambda m: m.is_remark, False, "Es war(!)| Montag.", "de"),
     Rule("a mark in a title", lambda m: m.wide and m.is_titled, False, "看《摔跤吧！|爸爸》了。"),

@@ -89,7 +89,19 @@ def test_sentences_end_where_a_reader_ends_them(sentences: list[str]) -> None:
         ("bo", ["ཁོ་ནང་ལ་སོང་།", "ཆར་པ་བབས།"]),
         ("zh", ["他回家了。", "你来吗？", "来！", "好｡"]),
         ("zh", ["他回家了!", "你来吗?", "来了。"]),
+        ("zh", ['他说:"来吧。"', "他走了。", "他问“谁？”。"]),
         ("ja", ["彼は「来た。」と言った。", "「行こう。」", "雨が降った．"]),
+        (
+            "ja",
+            [
+                "えっ!?",
+                "本当？！",
+                "(彼は来た。)",
+                "雨が降った（昨日。）。",
+                "【注意。】",
+                "「来た。」、と言った。",
+            ],
+        ),
         ("ja", ["約３．５です。", "終わり。"]),
         ("th", ["เขากลับบ้าน", "ฝนตก"]),
         ("si", ["ඔහු ගෙදර ගියේය.", "වැස්ස වැටුණා."]),
@@ -97,7 +109,12 @@ def test_sentences_end_where_a_reader_ends_them(sentences: list[str]) -> None:
         ("ru", ["Он ушёл домой.", "Ты пришёл?", "Да!"]),
         ("he", ["הוא הלך הביתה.", "באת?", "כן."]),
         ("ccp", ["𑄃𑄨𑄇𑄴𑅁", "𑄃𑄨𑄇𑄴𑅁"]),
+        ("fr", ["« Il est venu. »", "« Où est-il ? » demande-t-elle.", "Il dit : « Non ! »", "Elle part."]),
+        ("de", ["Er kam.", "»Ja«, sagte sie."]),
         ("ko", ["그는 집에 갔다.", "왔니?", "네."]),
+        ("ko", ["그는 “집에 갔다.”라고 말했다.", "“왔다.”", "갔다."]),
+        ("uk", ["Він живе у м. Києві.", "Він прийшов."]),
+        ("nl", ["Dhr. Jansen kwam, bijv. Peter.", "Hij kreeg resp. Euro en Dollar.", "Hij ging."]),
     ],
 )
 def test_sentences_of_every_script_end_at_its_marks(language: str, sentences: list[str]) -> None:
@@ -177,7 +194,7 @@ def test_a_number_is_an_ordinal_only_before_a_noun_of_german(language: str, sent
         # A mark in brackets of its own says something of the word before it.
         ("de", ["Es war(!) Montag [...] Nachmittag.", "Er kam."]),
         # Within a title.
-        ("zh", ["我们去看《你好！李》好吗？", "好！"]),
+        ("zh", ["我们去看《你好！李》好吗？", "好！", "他看《你好！》吧。"]),
         # The full stop of ASCII joins clauses in Armenian.
         ("hy", ["Նա ասաց. Ես գալիս եմ։", "Նա եկավ։"]),
         # What a small letter follows is shortened, unless all is in small letters.
