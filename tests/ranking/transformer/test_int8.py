@@ -13,6 +13,8 @@ from torch import nn
 
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.learn.evaluate.rank import RankOptions, load_ranker
+from answermill.ranking.checkpoint import check_int8
+from answermill.ranking.entry import SHIPPED
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.cascade.cascade import Cascade
@@ -211,3 +213,7 @@ def test_a_published_model_is_scored_in_whole_numbers(tmp_path: Path) -> None:
     scorer = load_scorer(classifier, 64, "cpu", "int8")
     alone = [scorer.score([text]).logits[0] for text in TEXTS]
     assert rounded(alone).tolist() == rounded(scored["int8"]).tolist()
+
+
+def test_the_cascade_that_ships_is_measured_and_within_its_bound() -> None:
+    check_int8(SHIPPED / "cascade", "cascade", 0.2)
