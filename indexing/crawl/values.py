@@ -41,7 +41,20 @@ _IN_WORDS = re.compile(
     r"(?:[A-Za-z]{3,9},? )?(?:(?P<day>\d{1,2}) )?(?P<month>[A-Za-z]{3,9})\.?"
     r"(?: (?P<american>\d{1,2}))?,? (?P<year>\d{4})"
 )
-_MONTHS = "january february march april may june july august september october november december".split()  # noqa: SIM905
+_MONTHS = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 
 
 def as_text(value: Any) -> str:
