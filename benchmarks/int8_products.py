@@ -155,7 +155,7 @@ def main() -> None:
     result |= dict(
         model_figures(checkpoint, lists_of(options.data / SET, QUESTIONS, CANDIDATES), options.rounds)
     )
-    finish("int8_products", result, options.save)
+    finish("int8_products", result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

@@ -137,7 +137,9 @@ def test_the_scores_of_a_renamed_stage_are_found_by_its_reranker(tmp_path: Path)
     text = PR + 'name = "first"\n' + PR + 'name = "second"\n' + EASI + 'name = "answers"\n' + SURE
     plan = plan_settings(job(tmp_path, text)).stages
     first, second = StageBefore("first", "peasi.pr"), StageBefore("second", "peasi.pr")
-    assert [tuple(replace(s, settings="") for s in before) for before in stages_before(plan)] == [
+    assert [
+        tuple(replace(s, settings="", defaults="") for s in before) for before in stages_before(plan)
+    ] == [
         (),
         (first,),
         (first, second),

@@ -21,6 +21,7 @@ _PAGES = {
     "language": "The page is in another language than those that are kept.",
     "language_unsure": "The page's language could not be told with enough certainty.",
     "media_type": "The record is of none of the types that are read.",
+    "missing_text": "The row has no text.",
     "near_duplicate": "Another page has nearly the same text.",
     "no_content": "No main text was found in the page.",
     "no_record": "No record stands where the index says.",

@@ -66,7 +66,8 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
             "cascade",
             {"settings": ["keep=3"]},
             SETTINGS,
-            "cascade has no setting 'keep'; its settings: weights, weights_file, missing_context, drop",
+            "cascade has no setting 'keep'; its settings: weights, weights_file, missing_context, "
+            "precision, int8_loss, drop",
         ),
         ("cascade", {"settings": ["drop"]}, SETTINGS, "--set drop: write key=value"),
         (
