@@ -3,7 +3,9 @@ torch, ONNX Runtime and OpenVINO.
 
 The graph is written once, from tokens to score, and both run it. int8 is as their guides have it: ONNX
 Runtime's dynamic quantization, a scale for each row of a matrix; OpenVINO's static one by NNCF, calibrated on
-texts that are not measured. A peer whose packages are missing is left out, and said.
+texts that are not measured. bf16 is left out of a processor that does not multiply it: emulated, it takes
+torch eight times as long as fp32, and nobody would pick it. A peer whose packages are missing is left out,
+and said.
 """
 
 from __future__ import annotations
@@ -19,12 +21,14 @@ import numpy.typing as npt
 import torch
 from sentence_transformers import CrossEncoder
 
+from answermill.ranking.transformer.devices import fast
 from testing.harness import installed
 
 Pairs = Sequence[tuple[str, str]]
 Scores = npt.NDArray[np.float64]
 Peer = Callable[[Pairs, int], Scores]
 """Pairs and a batch size → their scores, in the same order."""
+NATIVE_BF16 = fast("cpu") == torch.bfloat16
 
 
 class Graph(torch.nn.Module):
@@ -55,10 +59,10 @@ def loaded(folder: Path, attention: str | None = None, whole: Sequence[str] = ()
 def peers(folder: Path, work: Path, calibration: Pairs, threads: int) -> dict[str, Peer]:
     """Name → peer, for the cross-encoder in `folder`; graphs are written into `work`, once."""
     head = [f"{n}.linear" for n in (2, 3, 4)]
-    ways: dict[str, Peer] = {
-        "torch_fp32": partial(_predicted, loaded(folder)),
-        "torch_bf16": partial(_predicted, loaded(folder, whole=head).to(torch.bfloat16)),
-    }
+    ways: dict[str, Peer] = {"torch_fp32": partial(_predicted, loaded(folder))}
+    if NATIVE_BF16:
+        ways["torch_bf16"] = partial(_predicted, loaded(folder, whole=head).to(torch.bfloat16))
+
     libraries, _ = installed(
         {name: partial(__import__, name) for name in ("onnx", "onnxruntime", "openvino", "nncf")}
     )
@@ -145,7 +149,7 @@ def by_onnx(encoder: CrossEncoder, names: Sequence[str], file: Path, threads: in
 def by_openvino(
     encoder: CrossEncoder, names: Sequence[str], file: Path, threads: int, calibration: Pairs
 ) -> dict[str, Peer]:
-    """OpenVINO in fp32, bf16 and, if there are texts to calibrate it, int8."""
+    """OpenVINO in fp32, in bf16 where that is native, and in int8 if there are texts to calibrate it."""
     import openvino
 
     core = openvino.Core()
@@ -160,7 +164,9 @@ def by_openvino(
         compiled = core.compile_model(graph, "CPU", settings)
         return partial(_by_graph, encoder, lambda tokens: next(iter(compiled(dict(tokens)).values())))
 
-    ways = {"openvino_fp32": peer(model, "f32"), "openvino_bf16": peer(model, "bf16")}
+    ways = {"openvino_fp32": peer(model, "f32")}
+    if NATIVE_BF16:
+        ways["openvino_bf16"] = peer(model, "bf16")
     if calibration:
         ways["openvino_int8"] = peer(quantized(encoder, file, calibration), "f32")
     return ways

@@ -11,7 +11,7 @@ ratios.
 Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at α = .3, `ours_int8` and
 `cascade_int8` both with `precision = "int8"`, if it is exact on this processor. Peers: `torch_fp32` and
 `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
-`openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`).
+`openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`). bf16 is for processors that multiply it.
 
 `<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
 `.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
