@@ -32,7 +32,7 @@ from answermill.ranking.rerankers.cosinet.list_checkpoint import load_list_model
 from answermill.ranking.rerankers.cosinet.table_lookup import LookUp
 from answermill.ranking.training.list_models import ListOptions, ListTask, vocabulary
 from answermill.ranking.training.loop import Dev, Output, Recipe, train
-from answermill.ranking.training.update.update import native_precision
+from answermill.ranking.transformer.devices import native_precision
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.ranking.word_vectors.words import Lexicon
 from answermill.schemas.ranked import RankedList

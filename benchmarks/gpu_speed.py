@@ -36,12 +36,13 @@ from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.update.processes import ALONE
-from answermill.ranking.training.update.update import TrainingPrecision, Updates, native_precision
-from answermill.ranking.transformer.devices import fast, peak_flops
+from answermill.ranking.training.update.update import Updates
+from answermill.ranking.transformer.devices import fast, native_precision, peak_flops
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers import Layer
 from answermill.ranking.transformer.packing import Tokeniser
+from answermill.schemas.arrays import TrainingPrecision
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import SET, beside_predict, lists_of, name_of

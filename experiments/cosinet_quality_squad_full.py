@@ -45,7 +45,7 @@ from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.cosinet.heads import Form
 from answermill.ranking.training.list_models import ListOptions, ListTask, vocabulary
 from answermill.ranking.training.loop import Dev, Output, Recipe, train
-from answermill.ranking.training.update.update import native_precision
+from answermill.ranking.transformer.devices import native_precision
 from answermill.ranking.word_vectors.embeddings import Embeddings, derive
 from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import RankedList

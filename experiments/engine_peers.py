@@ -3,9 +3,9 @@ torch, ONNX Runtime and OpenVINO.
 
 The graph is written once, from tokens to score, and both run it. int8 is as their guides have it: ONNX
 Runtime's dynamic quantization, a scale for each row of a matrix; OpenVINO's static one by NNCF, calibrated on
-texts that are not measured. bf16 is left out of a processor that does not multiply it: emulated, it takes
-torch eight times as long as fp32, and nobody would pick it. A peer whose packages are missing is left out,
-and said.
+texts that are not measured. bf16 is left out on a processor that does not multiply it: emulated, it is
+several times as slow as fp32, and nobody would pick it. A peer whose packages are missing is left out, and
+said.
 """
 
 from __future__ import annotations

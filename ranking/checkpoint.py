@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import ValidationError
 
@@ -69,10 +69,10 @@ class Int8Loss(Section):
         )
 
 
-def check_int8(folder: Path, reranker: str, bound: float) -> None:
-    """Refuse int8 for a model folder that lost more than `bound` points, or whose loss nobody measured; a
-    bound of 100 refuses nothing. Raises ValueError, with the command to type."""
-    if bound == 100:
+def check_int8(folder: Path, reranker: str, bound: float | Literal["any"]) -> None:
+    """Refuse int8 for a model folder that lost more than `bound` points, or whose loss nobody measured; 'any'
+    refuses nothing. Raises ValueError, with the command to type."""
+    if bound == "any":
         return
     command = f"`answermill int8 {folder} --reranker {reranker} --dev LABELLED --out NEW`"
     advice = f"run {command} and name NEW as the checkpoint, or set precision = 'fp32'"

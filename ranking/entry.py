@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
@@ -89,12 +89,10 @@ class TransformerStage(ContextStage):
         "graphics cards, else fp32; 'int8' is for processors, and for a checkpoint whose loss by it "
         "`answermill int8` measured",
     )
-    int8_loss: float = Field(
+    int8_loss: Annotated[float, Field(ge=0, le=100)] | Literal["any"] = Field(
         0.2,
-        ge=0,
-        le=100,
         description="for precision = 'int8': points, of 100, that the checkpoint may have lost of the metric "
-        "that was measured; 100 also takes one that was not measured",
+        "that was measured; 'any' takes one that was not measured too",
     )
 
 

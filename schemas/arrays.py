@@ -24,3 +24,5 @@ PrecisionSetting = Literal["auto", "fp32", "bf16"]
 """Precision in settings; 'auto' is chosen by the device."""
 StagePrecision = Literal["auto", "fp32", "bf16", "int8"]
 """Precision in the settings of a stage whose products may be of whole numbers."""
+TrainingPrecision = Literal["fp32", "bf16", "fp16"]
+"""Precision of the matrix products of a training."""

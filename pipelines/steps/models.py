@@ -37,10 +37,9 @@ from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.ranking.entry import StageSettings, checkpoint_at
 from answermill.ranking.reranker import Resources, SentenceEncoder
 from answermill.ranking.rerankers.registry import code_digest, find
+from answermill.schemas.arrays import Precision, PrecisionSetting
 
 Device = Literal["auto", "cpu", "cuda"]
-PrecisionSetting = Literal["auto", "fp32", "bf16"]
-Precision = Literal["fp32", "bf16"]
 Model = TypeVar("Model")
 
 WORKER_THREADS = 1
@@ -67,13 +66,11 @@ def device_of(setting: Device) -> Literal["cpu", "cuda"]:
 def precision_of(setting: PrecisionSetting, device: str) -> Precision:
     """The dense encoder's precision: the setting, with 'auto' = bf16 where the device multiplies it natively,
     else fp32."""
-    import torch
-
-    from answermill.ranking.transformer.devices import fast
+    from answermill.ranking.transformer.devices import native_precision
 
     if setting != "auto":
         return setting
-    return "bf16" if fast(device) == torch.bfloat16 else "fp32"
+    return "bf16" if native_precision(device) == "bf16" else "fp32"
 
 
 def emulates(precision: str, device: str) -> bool:

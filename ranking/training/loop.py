@@ -22,7 +22,8 @@ from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import naming
 from answermill.ranking.training.state import STATE, Evaluated, History, keep, publish, resume
 from answermill.ranking.training.update.processes import ALONE, Processes
-from answermill.ranking.training.update.update import TrainingPrecision, Updates
+from answermill.ranking.training.update.update import Updates
+from answermill.schemas.arrays import TrainingPrecision
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from answermill.schemas.arrays import StagePrecision
+from answermill.schemas.arrays import StagePrecision, TrainingPrecision
 
 T = TypeVar("T")
 
@@ -36,7 +36,12 @@ TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
 """Share of a card's free memory that a budget takes, since other processes may begin to use the card."""
 _VOLTA, _AMPERE = 7, 8
-_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "int8": torch.int8}
+_FLOATS: dict[TrainingPrecision, torch.dtype] = {
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "fp16": torch.float16,
+}
+_TYPES = {**_FLOATS, "int8": torch.int8}
 
 
 def fast(device: torch.device | str) -> torch.dtype:
@@ -49,7 +54,13 @@ def fast(device: torch.device | str) -> torch.dtype:
     return torch.bfloat16 if can.get("amx_bf16") or can.get("avx512_bf16") else torch.float32
 
 
-def dtype_of(precision: StagePrecision, device: torch.device | str) -> torch.dtype:
+def native_precision(device: torch.device | str) -> TrainingPrecision:
+    """Shortest precision that the device multiplies in hardware."""
+    native = fast(device)
+    return next(name for name, dtype in _FLOATS.items() if dtype == native)
+
+
+def dtype_of(precision: StagePrecision | TrainingPrecision, device: torch.device | str) -> torch.dtype:
     """Type of a model's numbers; of int8, of those in its products."""
     return fast(device) if precision == "auto" else _TYPES[precision]
 

@@ -40,7 +40,7 @@ from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, t
 from answermill.ranking.training.state import HISTORY, STATE, History, begun, finished
 from answermill.ranking.training.update.processes import NoCard, Processes, together
 from answermill.ranking.training.update.speed import Speed, share_of_peak
-from answermill.ranking.training.update.update import native_precision
+from answermill.ranking.transformer.devices import native_precision
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
 
 

@@ -11,8 +11,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from answermill.ranking.training.loop import TrainingProgress, TrainingTask
-from answermill.ranking.training.update.update import TYPES, TrainingPrecision, mixed
-from answermill.ranking.transformer.devices import peak_flops
+from answermill.ranking.training.update.update import mixed
+from answermill.ranking.transformer.devices import dtype_of, peak_flops
+from answermill.schemas.arrays import TrainingPrecision
 
 TRIED = 8
 """Number of batches whose operations are counted: a step may train one exit of several."""
@@ -28,7 +29,7 @@ def share_of_peak(
     `tokens`: tokens of a mean batch. `peak`: operations a second; None = measured. The weights do not change.
     """
     device = next(task.model.parameters()).device
-    peak = peak or peak_flops(device, TYPES[precision])
+    peak = peak or peak_flops(device, dtype_of(precision, device))
     batches = list(islice(task.batches(0), TRIED))
     task.model.train()
     with FlopCounterMode(display=False) as counter:

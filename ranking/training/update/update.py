@@ -11,31 +11,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from answermill.ranking.training.update.processes import Processes
-from answermill.ranking.transformer.devices import fast
-
-TrainingPrecision = Literal["fp32", "bf16", "fp16"]
-TYPES: dict[TrainingPrecision, torch.dtype] = {
-    "fp32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
-
-
-def native_precision(device: str) -> TrainingPrecision:
-    """Shortest precision that the device multiplies in hardware. `device`: 'cpu' or 'cuda'."""
-    native = fast(device)
-    return next(name for name, dtype in TYPES.items() if dtype == native)
+from answermill.ranking.transformer.devices import dtype_of
+from answermill.schemas.arrays import TrainingPrecision
 
 
 def mixed(device: str, precision: TrainingPrecision) -> torch.autocast:
     """Context in which a training's matrix products have its precision. `device`: 'cpu' or 'cuda'."""
-    return torch.autocast(device, TYPES[precision], enabled=precision != "fp32")
+    return torch.autocast(device, dtype_of(precision, device), enabled=precision != "fp32")
 
 
 class Updates:

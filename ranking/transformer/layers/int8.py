@@ -6,8 +6,7 @@ of 7 bits, and scaled back. A processor without VNNI adds two products in 16 bit
 the sums are exact, whatever the instructions, and a text's bits are the same alone and in any batch. `exact`
 tries it on this machine.
 
-Inputs have more bits than weights, since their largest number is farther from the others: with 7 and 8 bits
-the error of a layer of MiniLM is half as large again.
+Inputs have more bits than weights, since their largest number is farther from the others.
 """
 
 from __future__ import annotations

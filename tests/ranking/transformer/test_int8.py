@@ -181,7 +181,7 @@ def lists(sample_run: Path) -> list[RankedList]:
 
 
 def cascade(precision: str, *more: str) -> Cascade:
-    settings = [f"precision={precision}", "int8_loss=100", *more]
+    settings = [f"precision={precision}", "int8_loss=any", *more]
     reranker, _ = load_ranker("cascade", RankOptions("cascade", settings))
     assert isinstance(reranker, Cascade)
     return reranker

@@ -78,7 +78,7 @@ def test_a_checkpoint_that_was_not_measured_is_refused_with_the_command(
 ) -> None:
     with pytest.raises(JobError, match=rf"never measured; run `answermill int8 {checkpoint} --rer"):
         load_ranker("pointwise", RankOptions(str(checkpoint), SETTING))
-    load_ranker("pointwise", RankOptions(str(checkpoint), [*SETTING, "int8_loss=100"]))
+    load_ranker("pointwise", RankOptions(str(checkpoint), [*SETTING, "int8_loss=any"]))
 
     # The statement of one model says nothing of another.
     write_checkpoint("pointwise", tmp_path / "other")
