@@ -18,7 +18,8 @@ Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at 
 `.._cascade_over_best_peer`, `.._int8_over_…`, `.._cascade_int8_over_…`. `best_peer`,
 `best_peer_pairs_per_s`, `monolithic_over_best_peer` and `cascade_over_best_peer` repeat minilm's, alone, on
 one thread. `<model>_map_<engine>`: MAP of WikiQA's test set, QUALITY questions drawn by hash, sentences
-alone, in percent; `.._map_loss_<engine>`: that of torch_fp32 less the engine's.
+alone, in percent; `.._map_loss_<engine>`: that of torch_fp32 less the engine's, with its 95 % interval
+(`_low`, `_high`).
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ import transformers
 from answermill.files.model_files import ModelMissing
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.entry import SHIPPED
+from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
 from answermill.ranking.rerankers.cascade.cross_encoder import export
@@ -167,25 +169,29 @@ def ranked_of(lists: Questions) -> list[RankedList]:
     return [ranked_list(rows) for rows in lists]
 
 
-def map_of(lists: Questions, scored: Floats) -> float:
-    """MAP in percent; `scored` are the candidates' scores, a question's one after the other."""
+def average_precision(lists: Questions, scored: Floats) -> Floats:
+    """[questions], in percent; `scored` are the candidates' scores, a question's one after the other."""
     question = np.repeat(np.arange(len(lists)), [len(rows) for rows in lists])
     label = np.array([row.label for rows in lists for row in rows])
-    return 100 * float(values(question, label, scored)["map"].mean())
+    return 100 * values(question, label, scored)["map"]
 
 
 def quality(
     key: str, ours: Mapping[str, Ours], ways: Mapping[str, Peer], lists: Questions
 ) -> Iterator[tuple[str, float | int | str]]:
-    """MAP of each engine, and what it loses to sentence-transformers in fp32."""
+    """MAP of each engine, and what it loses to sentence-transformers in fp32, with its interval."""
     ranked = ranked_of(lists)
     pairs = pairs_of(ranked)
-    maps = {name: map_of(lists, peer(pairs, 32)) for name, peer in ways.items()}
+    measured = {name: average_precision(lists, peer(pairs, 32)) for name, peer in ways.items()}
     for end, form in ours.items():
-        maps[f"ours{end}"] = map_of(lists, np.concatenate(scores(form.pointwise.rerank(ranked), ranked)))
-    for name, value in maps.items():
-        yield f"{key}_map_{name}", value
-        yield f"{key}_map_loss_{name}", maps["torch_fp32"] - value
+        scored = np.concatenate(scores(form.pointwise.rerank(ranked), ranked))
+        measured[f"ours{end}"] = average_precision(lists, scored)
+    for name, of_questions in measured.items():
+        yield f"{key}_map_{name}", float(of_questions.mean())
+        lost = compare(of_questions, measured["torch_fp32"])
+        yield f"{key}_map_loss_{name}", lost.difference
+        yield f"{key}_map_loss_{name}_low", lost.low
+        yield f"{key}_map_loss_{name}_high", lost.high
 
 
 def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[str, float | int | str]]:
