@@ -17,7 +17,7 @@ from answermill.indexing.crawl.raw_page import RawPage
 from answermill.indexing.documents.block_list import BlockList
 from answermill.indexing.documents.domains import domain_of
 from answermill.indexing.documents.exact_duplicates import text_hash
-from answermill.indexing.documents.language import language_of
+from answermill.indexing.documents.language import Language, language_of
 from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 from answermill.indexing.documents.personal_data import MaskName, masked
 from answermill.indexing.documents.quality import PageText, PresetName, refusal
@@ -50,6 +50,14 @@ class DocumentRules:
     domains: Set[str] | None = None  # pages of other registered domains are refused; None keeps every domain
 
 
+class Refused(Exception):
+    """A page that becomes no document: `reason` and `detail` as in Rejected."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(f"{reason}: {detail}")
+        self.reason, self.detail = reason, detail
+
+
 def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Document | Rejected:
     """The document that a page holds, or why it is refused; a page of another domain is refused before it is
     decoded."""
@@ -58,70 +66,29 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
         url, doc_id, source_record = map(visible, names)
         page = replace(page, url=url, doc_id=doc_id, source_record=source_record)
 
-    # The cheapest refusals come first: a page of another domain is not even decoded.
-    domain = domain_of(page.url)
-    if rules.domains is not None and domain not in rules.domains:
-        return _rejected(page, "domain", f"{domain!r} is none of the {len(rules.domains)} that are kept")
-    if rules.blocked is not None and (entry := rules.blocked.entry(page.url)):
-        return _rejected(page, "blocked", f"{entry!r} is on the block list")
+    try:
+        return _document(page, rules, extractor)
+    except (Refused, ExtractionFailed) as e:
+        return Rejected(
+            page.source_file, page.source_offset, page.source_record, page.url, e.reason, e.detail
+        )
 
-    # Rows, and texts that a crawler has extracted, are pages of no media type.
-    is_served = page.text is None and not page.is_conversion
-    if is_served and page.content_type not in rules.media_types:
-        return _rejected(page, NOT_WANTED, detail_of(NOT_WANTED, page.content_type))
 
-    is_html = page.text is None and page.content_type != PLAIN
-    title, text = page.title, page.text
-    if text is None:
-        text = decode(page.body, page.charset, page.content_type)
-        if text is None:
-            return _rejected(
-                page, "undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}"
-            )
-
-    if is_served and not is_html and (kind := not_for_readers(page.url, text)):
-        return _rejected(page, "plain_text", kind)
-
-    if is_html and rules.refuse_noindex and (robots := noindex(text)):
-        return _rejected(page, "noindex", robots)
-
-    if is_html:
-        try:
-            title, text = extractor.extract(as_html(text) if page.content_type == XHTML else text)
-        except ExtractionFailed as e:
-            return _rejected(page, e.reason, e.detail)
+def _document(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Document:
+    # The cheapest refusals come first.
+    domain = _wanted_domain(page, rules)
+    title, text = _title_and_text(page, rules, extractor)
 
     # Offsets are given into this text, so nothing changes it from here on.
     title, text = one_line(title), masked(normalise(text), rules.masks)
-    if not text:
-        return _rejected(page, "no_content", "no main text was found" if is_html else "the text is empty")
-    if (unread := text.count("\ufffd")) > _UNREADABLE * len(text):
-        return _rejected(
-            page, "undecodable", f"{unread} of {len(text)} characters of its main text are U+FFFD"
-        )
-    if is_html and rules.require_title and not title:
-        return _rejected(page, "no_title", "neither <title> nor og:title nor <h1>")
-    if len(text) > rules.max_characters:
-        return _rejected(page, "too_long", f"{len(text)} characters; at most {rules.max_characters}")
-
+    _check_text(page, title, text, rules)
     content = PageText(text)
     if content.word_count < rules.min_words:
-        return _rejected(page, "too_short", f"{content.word_count} words; at least {rules.min_words}")
-
-    language, confidence = language_of(text, page.language)
+        raise Refused("too_short", f"{content.word_count} words; at least {rules.min_words}")
+    language, confidence = _wanted_language(page, text, rules)
     content.language = language
-    if rules.languages and language not in rules.languages:
-        wanted = " or ".join(map(repr, sorted(rules.languages)))
-        return _rejected(page, "language", f"{language!r}, not {wanted}")
-    if confidence < rules.language_confidence:
-        return _rejected(
-            page,
-            "language_unsure",
-            f"{confidence:g} for {language!r}; at least {rules.language_confidence:g}",
-        )
-
     if refused := refusal(content, rules.quality):
-        return _rejected(page, *refused)
+        raise Refused(*refused)
 
     return Document(
         doc_id=page.doc_id or hashlib.sha256(f"{page.url}\n{text}".encode()).hexdigest()[:16],
@@ -140,6 +107,74 @@ def parse(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> Docu
     )
 
 
+def _wanted_domain(page: RawPage, rules: DocumentRules) -> str:
+    """The page's registered domain. Raises Refused for another domain, a blocked address or a media type that
+    is not read."""
+    domain = domain_of(page.url)
+    if rules.domains is not None and domain not in rules.domains:
+        raise Refused("domain", f"{domain!r} is none of the {len(rules.domains)} that are kept")
+    if rules.blocked is not None and (entry := rules.blocked.entry(page.url)):
+        raise Refused("blocked", f"{entry!r} is on the block list")
+    if _is_served(page) and page.content_type not in rules.media_types:
+        raise Refused(NOT_WANTED, detail_of(NOT_WANTED, page.content_type))
+    return domain
+
+
+def _title_and_text(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> tuple[str, str]:
+    """The page's title and main text, as they stand in it. Raises Refused and ExtractionFailed."""
+    if page.text is not None:
+        return page.title, page.text
+
+    text = decode(page.body, page.charset, page.content_type)
+    if text is None:
+        raise Refused("undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}")
+    if not _is_html(page):
+        if _is_served(page) and (kind := not_for_readers(page.url, text)):
+            raise Refused("plain_text", kind)
+        return page.title, text
+
+    if rules.refuse_noindex and (robots := noindex(text)):
+        raise Refused("noindex", robots)
+    return extractor.extract(as_html(text) if page.content_type == XHTML else text)
+
+
+def _check_text(page: RawPage, title: str, text: str, rules: DocumentRules) -> None:
+    """Raises Refused for no text, an unreadable or too long one, and an HTML page without the title that the
+    rules want."""
+    is_html = _is_html(page)
+    if not text:
+        raise Refused("no_content", "no main text was found" if is_html else "the text is empty")
+    if (unread := text.count("\ufffd")) > _UNREADABLE * len(text):
+        raise Refused("undecodable", f"{unread} of {len(text)} characters of its main text are U+FFFD")
+    if is_html and rules.require_title and not title:
+        raise Refused("no_title", "neither <title> nor og:title nor <h1>")
+    if len(text) > rules.max_characters:
+        raise Refused("too_long", f"{len(text)} characters; at most {rules.max_characters}")
+
+
+def _wanted_language(page: RawPage, text: str, rules: DocumentRules) -> Language:
+    """Raises Refused for another language, or one that is not sure enough."""
+    language = language_of(text, page.language)
+    code, confidence = language
+    if rules.languages and code not in rules.languages:
+        wanted = " or ".join(map(repr, sorted(rules.languages)))
+        raise Refused("language", f"{code!r}, not {wanted}")
+    if confidence < rules.language_confidence:
+        raise Refused(
+            "language_unsure", f"{confidence:g} for {code!r}; at least {rules.language_confidence:g}"
+        )
+    return language
+
+
+def _is_served(page: RawPage) -> bool:
+    """True of what a server sent: rows, and texts that a crawler has extracted, are of no media type."""
+    return page.text is None and not page.is_conversion
+
+
+def _is_html(page: RawPage) -> bool:
+    return page.text is None and page.content_type != PLAIN
+
+
 def noindex(html: str) -> str:
     """The <meta name="robots"> of a page that asks not to be indexed ('noindex' or 'none'); '' if there is
     none."""
@@ -150,7 +185,3 @@ def noindex(html: str) -> str:
             if {"noindex", "none"} & set(words):
                 return " ".join(tag.split())[:200]
     return ""
-
-
-def _rejected(page: RawPage, reason: str, detail: str) -> Rejected:
-    return Rejected(page.source_file, page.source_offset, page.source_record, page.url, reason, detail)
