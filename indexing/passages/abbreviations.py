@@ -42,42 +42,51 @@ BEFORE_NUMBER = _words(
     "jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 MAYBE_LAST = _words(  # last in a sentence only if the next word is one that starts sentences
-    "Ave Bldg Blvd Bros Co Corp Dept Dist Est Ft Inc Jr Ltd Mt Mts Rd Sr St Ste Univ Assn al Jan Feb Mar "
-    "Apr Jun Jul Aug Sep "
-    "Sept Oct Nov Dec Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La Md Mich Minn Miss Mo Mont Neb "
-    "Nev Okla Ore Pa Tenn "
-    "Tex Va Vt Wash Wis Wyo Ed Eds Ph.D M.D B.A M.A B.Sc M.Sc"
+    "Ave Bldg Blvd Bros Co Corp Dept Dist Est Ft Inc Jr Ltd Mt Mts Rd Sr St Ste Univ Assn al Ph.D M.D B.A "
+    "M.A B.Sc M.Sc"
+)
+ENGLISH_LAST = _words(  # the same in English alone: elsewhere, Jan, Del and La are names and words
+    "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Ariz Ark Calif Colo Conn Del Fla Ga Ill Ind Kan Ky La "
+    "Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Pa Tenn Tex Va Vt Wash Wis Wyo Ed Eds"
 )
 
 SHORTENED = BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
 
 _INDIC_DOCTORS = "डॉ डा प्रो पं स्व ড ডা ডঃ প্রো డా డాక్టర్ ప్రొ ડૉ ડો પ્રો ਡਾ ਪ੍ਰੋ ഡോ പ്രൊഫ പ്രൊ ಡಾ ಪ್ರೊ"
+_OF_DEVANAGARI = "श्री श्रीमती कु उदा रु ता जि प्रा पृ बी सी डी एफ एच जे एल एम एन ओ आर एस टी यू वी"
 _FOLLOWED = {  # titles, streets, 'see', 'before': something follows
+    "af": "Mnr Mev Mej bv",
     "ar": "د أ أ.د",  # Dr., Prof.
     "bg": "пл ул бул гр проф инж д-р св вж вкл напр",
     "ca": "Sra Srta Dra Hble Excm Excma Inst Sta Sto Mn Av Avda Pg Ctra",
     "cs": "ing prof doc např tzv tj resp ul nám MUDr JUDr PhDr RNDr mgr bc př",
     "da": "Skt Sct Kgl Hr Fr Chr adr f.eks bl.a evt vedr",
-    "de": "bzw evtl ggf inkl sog vgl Hr Hrn Frl Dipl ing Nr Abs v n med phil jur rer nat kath evang",
+    "de": "bzw evtl ggf inkl sog vgl Hr Hrn Frl Dipl ing Nr Abs v n h med phil jur rer nat kath evang",
     "el": "κ κκ Δρ Αγ π.χ",
-    "es": "Sra Sras Srta Sres Dña Lic Ing Arq Gral Cnel Hble Excmo Excma Av Avda pág art núm",
+    "es": "Sra Sras Srta Sres Dña Lic Ing Arq Gral Cnel Hble Excmo Excma Av Avda pág art núm ej",
     "fi": "esim mm ts ns prof",
     "fr": "MM Mgr Me av apr éd impr",
-    "id": "Jl Ir Bpk Drs Yth Sdr",
+    "hu": "pl ill kb ún id ifj özv",
+    "id": "Jl Ir Bpk Drs Yth Sdr Sdri Tn Ny Nn Moh Muh PT CV",
     "it": "sig sigg dott prof avv ing arch geom rag Egr Spett es",
+    "lt": "pvz",
     "nl": "dhr mevr mw drs ing bijv bv aanw resp",
-    "pl": "ul al pl prof dr inż mgr św np im gen ks bp abp płk kpt tzw tzn",
+    "pl": "ul al pl prof dr hab inż mgr św np im gen ks bp abp płk kpt tzw tzn",
     "pt": "Sra Srta Dra Profa Eng Exmo Exma Av pág art",
     "ro": "dl dna str bd",
     "ru": "ул просп пл пер проф акад им св см ср стр рис напр пгт тов ред оз г гг с д п",
     "sk": "ing prof doc napr tzv tzn tj resp ul nám MUDr JUDr PhDr RNDr mgr bc pr",
     "sv": "Hr Fr dr bl.a t.ex s.k",
+    "sw": "Bw Bi Dkt",
+    "th": "ดร ผศ รศ ศ นพ พญ พล.อ พ.ต.อ",
+    "tl": "Gng Bb",
     "tr": "Doç Av Sn Yrd Öğr Cad Sok Mah bkz örn",
     "uk": "вул просп пл пров проф акад ім св див напр доц др ред нар бл англ нім лат рос оз Ів р с м п",
     "vi": "TS ThS PGS GS BS TP Tp",
-    **dict.fromkeys(("hi", "mr", "ne", "bn", "as", "te", "gu", "pa", "ml", "kn"), _INDIC_DOCTORS),
+    **dict.fromkeys(("bn", "as", "te", "gu", "pa", "ml", "kn"), f"{_INDIC_DOCTORS} মি মো মিসেস শ્રી શ્રીમતી"),
+    **dict.fromkeys(("hi", "mr", "ne"), f"{_INDIC_DOCTORS} {_OF_DEVANAGARI}"),
 }
-_LAST_AFTER_NUMBER = {"ru": "г гг с д п", "uk": "р с м п"}
+_LAST_AFTER_NUMBER = {"de": "h", "ru": "г гг с д п", "uk": "р с м п"}
 """Of these, those that also stand after a number, last in a sentence: 'г' is a town, and a year in 1898 г."""
 _NUMBERED = {  # a number follows
     "ca": "núm pàg pàgs cap vol s c n t tel",
@@ -87,8 +96,8 @@ _NUMBERED = {  # a number follows
     "el": "αρ σελ κεφ τηλ",
     "es": "cap s c párr párrf pág págs vol tel ext ago ene abr dic lun mié jue vie sáb dom cra n°",
     "fi": "s n v klo puh",
-    "fr": "s chap vol t tél janv févr avr juil déc n°",
-    "id": "hlm hal tel",
+    "fr": "s chap vol t tél env janv févr avr juil déc n°",
+    "id": "hlm hal tel pk pkl tgl no",
     "it": "pag pagg cap n num tel n°",
     "nl": "blz nr hfst tel",
     "pl": "nr s str rozdz ust pkt tel poz",
@@ -123,6 +132,12 @@ _NO_NOUNS = """
     Von Vor Was Weil Wenn Wer Wie Wir Wo Zu Zum Zur"""
 NO_NOUNS = frozenset(_NO_NOUNS.split())
 """Words that begin sentences of German and are no nouns, so that a number before them is no ordinal."""
+
+
+LETTERS_OF_URDU = _words(
+    "اے بی سی ڈی ای ایف جی ایچ آئی جے کے ایل ایم این او پی کیو آر ایس ٹی یو وی ڈبلیو ایکس وائی زیڈ"
+)
+"""Names of Latin letters: بی۔بی۔سی is the BBC."""
 
 
 @cache
@@ -166,5 +181,5 @@ def starters(language: str) -> Words:
 @cache
 def named(language: str) -> Words:
     """All words that a rule names for texts of a language, in small letters."""
-    english = TITLES | LATIN | BOOKS | MAYBE_LAST
+    english = TITLES | LATIN | BOOKS | MAYBE_LAST | ENGLISH_LAST
     return frozenset(word.lower() for word in english | followed_in(language) | before_number(language))

@@ -6,7 +6,9 @@ import re
 
 from answermill.indexing.passages.abbreviations import (
     AFTER_HALF_DAYS,
+    ENGLISH_LAST,
     HALF_DAYS,
+    LETTERS_OF_URDU,
     MAYBE_LAST,
     NO_NOUNS,
     SHORTENED,
@@ -14,10 +16,11 @@ from answermill.indexing.passages.abbreviations import (
     followed_in,
     last_after_number,
 )
-from answermill.indexing.passages.terminals import TERMINALS, WORD_SPACE
+from answermill.indexing.passages.quotations import is_reported
+from answermill.indexing.passages.terminals import HALVES, TERMINALS
 
 _OPENING = "\"'“‘«([{‹„¿¡"
-_WIDE_MARKS = TERMINALS | frozenset(f"|།༎༏༑{WORD_SPACE}")
+_WIDE_MARKS = TERMINALS | HALVES | frozenset("|།৷༎༏༑")
 """Marks that stand for nothing but an end, if they may be one."""
 
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
@@ -35,11 +38,18 @@ _SYLLABLE = (
 )
 _SYLLABLES = re.compile(rf"{_SYLLABLE}(?:\.{_SYLLABLE})*")
 """Initials of Tamil, Telugu, Kannada and Malayalam: letters with their vowel signs."""
+_ONE_CASE = re.compile("[\u0620-\u06d3\u0904-\u0dc6\u0e01-\u0e2e\u0e81-\u0eae\u10d0-\u10ff\u1780-\u17a2]")
+"""A letter of a script without capitals that writes no word as one letter."""
+_GEORGIAN = re.compile("[\u10d0-\u10ff]")
+_SIGNS = re.compile("(?=[\u0900-\u17ff])\\W")
+_LETTER_NAME = re.compile("[\u0904-\u0dc6]{1,2}|[\u05d0-\u05ea]")
+"""Signs of vowels, which are no letters of their own to Unicode."""
 _DOUBLED = frozenset(("ca", "es", "gl"))
 """Languages that double the letters of a plural: EE. UU., Estados Unidos."""
 _BULLETS = "•‣▪◦⁃∙*"
 _VERSE = re.compile(r"\s*\d+:\d")
 _NUMBER_OR_ROMAN = re.compile(r"\s*[(#]?(?:\d|[IVXLC]+\b)")
+_ROMAN = re.compile("[IVX]+")
 
 
 class EndMark:
@@ -55,7 +65,7 @@ class EndMark:
 
         marks = text[self.start : match.start("closing")]
         self.wide = not _WIDE_MARKS.isdisjoint(marks)
-        self.is_word_space = marks == WORD_SPACE
+        self.is_half = marks in HALVES
         self.dots = marks[0] == "…" or marks.startswith("..")
         self.asks = not _ASKING.isdisjoint(marks)  # or it exclaims
         self.closing: str = match["closing"]
@@ -69,8 +79,10 @@ class EndMark:
         self.word: str = after["word"]  # word after the marks, '' if none follows
         self.follower = self.word[:1] or text[self.end : line_end].lstrip()[:1]
 
-        # 'he said', but not 'iPhones are'.
-        self.goes_on = self.word[:1].islower() and not self.word[1:2].isupper()
+        # 'he said', but not 'iPhones are'. Letters of Georgian are small ones to Unicode, and have no others.
+        self.goes_on = (
+            self.word[:1].islower() and not self.word[1:2].isupper() and not _GEORGIAN.match(self.word)
+        )
 
     @property
     def before(self) -> str:
@@ -98,14 +110,46 @@ class EndMark:
 
     @property
     def is_initial(self) -> bool:
-        if _SYLLABLES.fullmatch(self.last):
+        if _SYLLABLES.fullmatch(self.last) or self.is_among_initials:
             return True
-        return len(self.last) == 1 and self.last.isupper()
+        if len(self.last) != 1:
+            return False
+        one_case = self.last.isalpha() and _ONE_CASE.match(self.last) is not None
+        return self.last.isupper() or (one_case and not self.follows_number)
+
+    @property
+    def is_among_initials(self) -> bool:
+        """True if the word before the marks, and one beside it with a full stop, may be letters, or their
+        names in a script of India: ए. पी. जे., எம். ஜி."""
+        if not _is_letter_name(self.last):
+            return False
+        before, after = self.before.split(), self.text[self.end : self.line_end].lstrip()
+        follows = before and before[-1].endswith(".") and _is_letter_name(before[-1][:-1])
+        return bool(follows) or (_is_letter_name(self.word) and after[len(self.word) :].startswith("."))
 
     @property
     def is_doubled(self) -> bool:
         """True if a capital stands twice before the marks, in a language in which that is a plural."""
         return self.language in _DOUBLED and self.last[:1].isupper() and self.last[1:] == self.last[:1]
+
+    @property
+    def follows_number(self) -> bool:
+        """True if a digit stands before the word before the marks."""
+        return self.before.rstrip()[-1:].isdigit()
+
+    @property
+    def is_reported(self) -> bool:
+        """True if the marks end a quotation, and who said so comes after it."""
+        return is_reported(self.text, self.closing, self.end, self.line_end, self.language)
+
+    @property
+    def is_spelt(self) -> bool:
+        """True if a stop of Urdu stands between names of letters, without a blank: بی۔بی۔سی."""
+        if self.text[self.start] != "۔" or self.text[self.end : self.end + 1].isspace():
+            return False
+        return (
+            self.last.rpartition("۔")[2] in LETTERS_OF_URDU and self.word.partition("۔")[0] in LETTERS_OF_URDU
+        )
 
     @property
     def is_remark(self) -> bool:
@@ -131,15 +175,19 @@ class EndMark:
         """True if the word before the marks is an abbreviation with which a sentence may end."""
         if self.is_initial or self.is_doubled or self.last in MAYBE_LAST:
             return True
+        if self.is_english and self.last in ENGLISH_LAST:
+            return True
         form = _DOTTED if self.is_english else _DOTTED_OR_HYPHENATED
-        return form.fullmatch(self.last) is not None
+        return form.fullmatch(_SIGNS.sub("", self.last)) is not None
 
     @property
     def is_followed(self) -> bool:
         """True if the word before the marks is an abbreviation of the language that something follows."""
         if self.last not in followed_in(self.language):
             return False
-        return self.last not in last_after_number(self.language) or not self.before.rstrip()[-1:].isdigit()
+        # Also 'and so on' of Russian and Ukrainian: и т. д.
+        may_be_last = self.last in last_after_number(self.language)
+        return not may_be_last or not (self.follows_number or self.before.rstrip().endswith("т."))
 
     @property
     def is_spaced_form(self) -> bool:
@@ -149,9 +197,12 @@ class EndMark:
 
     @property
     def is_ordinal(self) -> bool:
-        """True if a number of one or two digits stands before the marks, and a noun of German after them."""
+        """True if a number of one or two digits, or millions, stand before the marks, and a noun of German
+        after them; or a Roman number in Hungarian or Turkish, which write it before a name."""
+        if self.language in ("hu", "tr"):
+            return _ROMAN.fullmatch(self.last) is not None and self.word[:1].isupper()
         number = self.last.lstrip("-")  # 1. -3.
-        is_number = number.isdecimal() and len(number) <= 2
+        is_number = (number.isdecimal() and len(number) <= 2) or number in ("Mio", "Mrd")
         return self.language == "de" and is_number and self.word[:1].isupper() and self.word not in NO_NOUNS
 
     @property
@@ -186,8 +237,12 @@ class EndMark:
     def time_ends(self) -> bool:
         """True if a time of day stands before the marks, and a capital after them that begins no time zone,
         day or month: so do all 13 sentences of the corpora that end there, and none of the 27 that go on."""
-        if self.last not in HALF_DAYS or not self.before.rstrip()[-1:].isdigit():
+        if self.last not in HALF_DAYS or not self.follows_number:
             return False
         word, after = self.word.partition("/")[0], self.text[self.end : self.line_end].lstrip()
         is_zone = word.isupper() and len(word) <= 4
         return word[:1].isupper() and after.startswith(word) and not is_zone and word not in AFTER_HALF_DAYS
+
+
+def _is_letter_name(word: str) -> bool:
+    return _LETTER_NAME.fullmatch(_SIGNS.sub("", word)) is not None

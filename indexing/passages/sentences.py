@@ -83,7 +83,7 @@ def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pat
         rf"[{marks}]*"
         rf"(?P<closing>(?:{spaced})?(?:[{closing}]|\[[\w ]{{1,12}}\]|[{_NOTES}]{{1,3}})*)"
         r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
-        rf"|(?<=[{wide}」』”）])|(?<=[{wide}][】〉〕］｣])"
+        rf"|(?<=[{wide}」』”）])|(?<=[{wide}][】〉〕］｣’])"
         rf"|(?:(?<=[{wide}][)\"'\]])|(?<=[{_UNSPACED}][!?])|(?<=[{_UNSPACED}][!?]{{2}}))(?=[{_UNSPACED}])|$))",
         re.MULTILINE,
     )
@@ -116,7 +116,9 @@ RULES = (
         "「来た。」|と聞いた。",
     ),
     Rule("a particle", lambda m: m.particle_follows, False, "“왔다.”|라고 말했다."),
-    Rule("a blank of Ethiopic", lambda m: m.is_word_space, False, "እሱ፡|መጣ፡፡", "am"),
+    Rule("half a mark", lambda m: m.is_half, False, "እሱ፡|መጣ፡፡", "am"),
+    Rule("a reported quotation", lambda m: m.is_reported, False, "“这是对的。”|他说。", "zh"),
+    Rule("letters of a name", lambda m: m.is_spelt, False, "بی۔|بی۔سی نے کہا۔", "ur"),
     Rule("a remark", lambda m: m.is_remark, False, "Es war(!)| Montag.", "de"),
     Rule("a mark in a title", lambda m: m.wide and m.is_titled, False, "看《摔跤吧！|爸爸》了。"),
     Rule("a full-width number", lambda m: m.is_decimal, False, "約３．|５です。"),

@@ -19,13 +19,16 @@ ASCII."""
 _WITHIN = frozenset("\u2024\u104a")
 """Of these, those that stand in sentences as well: a dot of a leader, and Burmese's comma."""
 _INDIC = "as awa bh bho bn brx doi gom gu hi hne kn kok mag mai ml mr ne new or pa sa sat sd ta te".split()  # noqa: SIM905
-WORD_SPACE = "፡"
-"""Ethiopic's blank: two of them are its full stop, as many type it."""
+HALVES = frozenset("፡၊")
+"""Ethiopic's blank and Burmese's comma: two of them are a full stop, as many type it."""
 _OF_LANGUAGE = {
-    **dict.fromkeys(("am", "ti", "tig", "gez", "byn"), WORD_SPACE),
+    **dict.fromkeys(("am", "ti", "tig", "gez", "byn"), "፡"),
+    "as": "|৷",  # the second looks like a danda
+    "bn": "|৷",
     "bo": "།༎༏༑",  # a shad ends phrases as well, and there is no other mark
     "dz": "།༎༏༑",
     "hy": ":",  # on keyboards that lack ։
+    "my": "၊",
     "el": ";",  # the question mark, which Unicode folds into it
     "cu": ";",
 }

@@ -223,6 +223,71 @@ def test_a_language_s_own_writing_decides(language: str, sentences: list[str]) -
     assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
 
 
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        ("zh", ["“这是对的。”他说。", "他走了。", "“我知道。”", "天黑了。"]),
+        ("zh", ["“你来吗？”老师问道。", "“来！”", "她说：“走吧。”"]),
+        ("ko", ['"왔니?" 그가 물었다.', "네."]),
+        ("am", ['እሷም፣ "ሁሉንም መረጃዎች መርምራችሁታል?" ብላ ጠየቀች።', "አዎ።"]),
+        ("hi", ['"अतिथि देवो भव!" बोले थे श्री. वर्मा।', '"हाँ।"', "वह गया।"]),
+        ("mr", ['"तू आलास का?" त्याने विचारले.', "हो."]),
+        ("bn", ['"তুমি কি আসবে?" সে জিজ্ঞাসা করল।', "হ্যাঁ।"]),
+        ("gu", ['"તું આવ્યો?" તેણે પૂછ્યું.', "હા."]),
+        ("pa", ['"ਕੀ ਤੂੰ ਆਇਆ?" ਉਸਨੇ ਪੁੱਛਿਆ।', "ਹਾਂ।"]),
+        ("ta", ['"நீ வந்தாயா?" என்று கேட்டான்.', "ஆம்."]),
+        ("te", ['"నువ్వు వచ్చావా?" అని అడిగాడు.', "అవును."]),
+        ("kn", ['"ನೀನು ಬಂದೆಯಾ?" ಎಂದು ಕೇಳಿದನು.', "ಹೌದು."]),
+        ("ml", ['"നീ വന്നോ?" എന്ന് ചോദിച്ചു.', "അതെ."]),
+        ("my", ["“လာပြီလား။” ဟု သူမေးသည်။", "ဟုတ်ကဲ့။"]),
+        ("ur", ['"کیا تم آئے؟" اس نے پوچھا۔', "ہاں۔"]),
+        ("ar", ['"هل جئت؟" سأل أحمد.', "نعم."]),
+        ("fa", ["«آیا آمدی؟» او پرسید.", "بله."]),
+        ("he", ['"באת?" שאל דוד.', "כן."]),
+        ("ka", ["„მოხვედი?“ ჰკითხა მან.", "კი."]),
+    ],
+)
+def test_who_said_so_belongs_to_the_sentence_of_the_quotation(language: str, sentences: list[str]) -> None:
+    text = ("" if language == "zh" else " ").join(sentences)
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
+@pytest.mark.parametrize(
+    ("language", "sentences"),
+    [
+        # Dots inside short forms whose letters have signs of vowels.
+        ("hi", ["दूरी 5 कि.मी. है।", "यह ई.पू. 300 की बात है।", "भा.ज.पा. और बी.एस.पी. लड़ेंगी।"]),
+        ("bn", ["দূরত্ব ৫ কি.মি. হবে।", "সে হাঁটল।"]),
+        ("kn", ["ಕ್ರಿ.ಪೂ. 300 ರಲ್ಲಿ ನಡೆಯಿತು.", "ಅದು ಹಳೆಯದು."]),
+        ("ne", ["ऊ घर गयो।", "वि.सं. २०८० मा वर्षा भयो।"]),
+        ("th", ["พบกันวันที่ 3 มี.ค. 2560 ที่ จ. เชียงใหม่"]),
+        # Names of letters, and letters of scripts without capitals.
+        ("hi", ["ए. पी. जे. अब्दुल कलाम आए।", "एम. एस. धोनी खेले।"]),
+        ("ta", ["எம். ஜி. ராமச்சந்திரன் வந்தார்.", "ஆம்."]),
+        ("si", ["ඒ. බී. සී. පෙරේරා පැමිණියේය.", "ඔහු හිඳ ගත්තේය."]),
+        ("ar", ["كتب ج. ك. غريفيث الرسالة.", "ثم نام."]),
+        ("he", ["א. ב. יהושע כתב ספר.", "הוא סופר."]),
+        ("ka", ["ი. ჭავჭავაძე პოეტია.", "კი.", "მერე დაიძინა."]),
+        ("km", ["លោក ក. ខ. មក។", "ភ្លៀង។"]),
+        ("ur", ["ایف۔بی۔آر نے کہا۔", "وہ گئے۔"]),
+        # A mark of two halves, and a sign that looks like a danda.
+        ("my", ["ငါး၊ ကြက် စားသည်၊၊", "အိပ်သည်၊၊"]),
+        ("bn", ["সে বাড়ি গেল৷", "বৃষ্টি হল৷"]),
+        # A Roman number before a name.
+        ("hu", ["IV. Béla magyar király volt.", "Meghalt."]),
+        ("tr", ["II. Dünya Savaşı bitti.", "Padişah II. Mehmed geldi."]),
+        # What is a month or a state in English is a name elsewhere.
+        ("cs", ["Přišel Jan.", "Odešel."]),
+        ("ru", ["Он ушёл, т. к. было поздно и т. д.", "Дома спали."]),
+        ("de", ["Das kostet 5 Mio. Euro, d. h. Viel.", "Es dauert 5 h.", "Dann nicht."]),
+        ("id", ["PT. Telkom hadir pk. 14.30, tgl. 15 Mei.", "Tn. Budi pulang."]),
+    ],
+)
+def test_short_forms_of_every_script_end_no_sentence(language: str, sentences: list[str]) -> None:
+    text = " ".join(sentences)
+    assert [text[start:end] for start, end in sentence_spans(text, language)] == sentences
+
+
 def test_english_is_cut_as_before_at_what_other_languages_write() -> None:
     for sentences in (["It was(!)", "Monday."], ["[...]", "He came."], ["It left then.", "but she stayed."]):
         text = " ".join(sentences)
