@@ -22,6 +22,9 @@ _NOT_READ = ("compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes
 """Registered codings that browsers do not undo without more. Other names are no codings, and say nothing."""
 _ZLIB = re.compile(rb"[\x08\x18\x28\x38\x48\x58\x68\x78].", re.DOTALL)
 _NULS = re.compile(rb"\0*")
+_PAGE_END = re.compile(rb"</html[ \t\r\n]*>(?:\s|<!--.*?-->)*\Z", re.DOTALL | re.IGNORECASE)
+_TAIL = 1_024
+"""Bytes of a body among which the end tag of a page is looked for."""
 _PIECE = 4_096
 _SHORT = 200
 """Bytes up to which a body must be UTF-8 to be taken for text; longer ones show that they are packed."""
@@ -31,17 +34,30 @@ class BadCoding(ValueError):
     """A body that cannot be unpacked."""
 
 
+class _Cut(ValueError):
+    """A body whose coding has no end, with what it holds."""
+
+    def __init__(self, problem: str, content: bytes) -> None:
+        super().__init__(problem)
+        self.content = content
+
+
 def unpacked(body: bytes, content_codings: str, transfer_codings: str) -> bytes:
     """The body without its codings, at most MAX_BODY + 1 bytes. Raises BadCoding.
 
     Crawlers often store the decoded body with the server's header, and servers name codings that are none
-    ("utf-8", "none"): a body that is text, or does not begin as its coding does, is used as it is.
+    ("utf-8", "none"): a body that is text, or does not begin as its coding does, is used as it is. A
+    coding that has no end, because the connection closed, is one all the same if the page's end tag is there.
     """
     # The coding that was applied last is the first to be undone.
     codings = _listed(content_codings) + _listed(transfer_codings)
+    cut = ""
     for coding in reversed([coding for coding in codings if coding in _CODINGS]):
         try:
             body = _CODINGS[coding](body)
+        except _Cut as e:
+            if coding == "chunked" or not _is_text(body):
+                cut, body = cut or f"{coding}: {e}", e.content
         except (_IsalError, OSError, EOFError, ValueError) as e:
             if coding == "chunked" or not _is_text(body):
                 raise BadCoding(f"{coding}: {e}") from e
@@ -51,6 +67,8 @@ def unpacked(body: bytes, content_codings: str, transfer_codings: str) -> bytes:
     packed = [coding for coding in codings if coding in _NOT_READ]
     if packed and not _is_text(body):
         raise BadCoding(f"content encoding {packed[0]!r} is not read")
+    if cut and not _PAGE_END.search(body[-_TAIL:]):
+        raise BadCoding(cut)
     return body
 
 
@@ -101,7 +119,7 @@ def _is_text(body: bytes) -> bool:
 
 def _unchunked(body: bytes) -> bytes:
     """The joined chunks of a chunked body, or a body that does not begin with a chunk. Raises ValueError with
-    the offset of a chunk that is wrong."""
+    the offset of a chunk that is wrong, _Cut if the last ones are missing."""
     if not _CHUNK_SIZE.match(body):
         return body
     pieces: list[bytes] = []
@@ -111,16 +129,20 @@ def _unchunked(body: bytes) -> bytes:
         if length == 0:
             return b"".join(pieces)
         if size.end() + length > len(body):
-            raise ValueError(f"chunk of {length} bytes at {offset}, where {len(body) - size.end()} are left")
+            problem = f"chunk of {length} bytes at {offset}, where {len(body) - size.end()} are left"
+            raise _Cut(problem, b"".join([*pieces, body[size.end() :]]))
         pieces.append(body[size.end() : size.end() + length])
         offset = size.end() + length
         offset += 2 if body[offset : offset + 2] == b"\r\n" else body[offset : offset + 1] == b"\n"
-    raise ValueError(f"no chunk size at {offset}: {body[offset : offset + 16]!r}")
+    problem = f"no chunk size at {offset}: {body[offset : offset + 16]!r}"
+    if body[offset:].strip(b"0\r\n"):
+        raise ValueError(problem)
+    raise _Cut(problem, b"".join(pieces))
 
 
 def _gunzipped(body: bytes) -> bytes:
     """All members of a gzip body (RFC 1952), at most MAX_BODY + 1 bytes of them; what follows them is
-    ignored. Raises EOFError if one is cut."""
+    ignored. Raises _Cut if one has no end."""
     pieces: list[bytes] = []
     position, left = 0, MAX_BODY + 1
     while left > 0 and body.startswith(GZIP, position):
@@ -131,7 +153,7 @@ def _gunzipped(body: bytes) -> bytes:
             piece = bytes(inflater.decompress(packed, left))
             rest = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
             if not packed and not piece and not inflater.eof:
-                raise EOFError(f"ends after {MAX_BODY + 1 - left} bytes")
+                raise _Cut(f"ends after {MAX_BODY + 1 - left} bytes", b"".join(pieces))
             position, left, size = (
                 position + len(packed) - len(rest),
                 left - len(piece),
@@ -143,11 +165,11 @@ def _gunzipped(body: bytes) -> bytes:
 
 
 def _inflated(body: bytes, window: int) -> bytes:
-    """A deflated body inflated, at most MAX_BODY + 1 bytes of it."""
+    """A deflated body inflated, at most MAX_BODY + 1 bytes of it. Raises _Cut if it has no end."""
     inflater = isal_zlib.decompressobj(window)
     whole = bytes(inflater.decompress(body, MAX_BODY + 1))
     if not inflater.eof and len(whole) <= MAX_BODY:
-        raise EOFError(f"ends after {len(whole)} bytes")
+        raise _Cut(f"ends after {len(whole)} bytes", whole)
     return whole
 
 

@@ -16,12 +16,14 @@ from answermill.indexing.crawl.media_types import (
     is_xml,
     type_of,
 )
-from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage, date
+from answermill.indexing.crawl.raw_page import MAX_BODY, Place, RawPage
+from answermill.indexing.crawl.values import as_date
 from answermill.schemas.corpus import Rejected
 
 BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_STATUS = re.compile(rb"[\r\n\t ]*HTTP(?:/[\d.]*)?[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
+_STATUS = re.compile(rb"[\r\n\t ]*(?:HTTP(?:[/\d][^\s<]*)?|ICY)[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
+"""Status line as browsers read it, whatever version it names; radio servers call the protocol ICY."""
 _NEXT_STATUS = re.compile(rb"HTTP/\d(?:\.\d)? \d{3}\b")
 
 
@@ -29,7 +31,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
     """The page in the block of a WARC record with these header fields, or why it is refused."""
     kind = fields["warc-type"].lower()
     content_type, body = fields.get("content-type", ""), block
-    identified = declared_type(fields.get("warc-identified-payload-type", "")).name
+    identified = declared_type(fields.get("warc-identified-payload-type", ""))
     is_http = content_type.lower().startswith("application/http") or _STATUS.match(block) is not None
     if is_http and (kind == "response" or not content_type):
         response = _response(place, block)
@@ -39,7 +41,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         http, body = response
         content_type = http.get("content-type", "")
         declared = declared_type(content_type)
-        if declared.name and not _may_be_page(declared.name) and identified not in (HTML, XHTML):
+        if declared.name and not _may_be_page(declared.name) and identified.name not in (HTML, XHTML):
             return place.rejected(NOT_HTML, detail_of(NOT_HTML, declared.name))
 
         try:
@@ -53,7 +55,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
 
     declared = declared_type(content_type)
     is_conversion = kind == "conversion" and declared.name == PLAIN
-    media_type = PLAIN if is_conversion else type_of(declared.name, identified, body)
+    media_type = PLAIN if is_conversion else type_of(declared.name, identified.name, body)
     if media_type not in (HTML, XHTML, PLAIN):
         return place.rejected(NOT_HTML, detail_of(NOT_HTML, media_type) if media_type else "empty")
 
@@ -62,9 +64,9 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         source_offset=place.offset,
         source_record=place.record,
         url=place.url,
-        date=date(fields.get("warc-date", "")),
+        date=as_date(fields.get("warc-date", "")),
         content_type=media_type,
-        charset=declared.charset,
+        charset=declared.charset or identified.charset,
         body=body,
         text=None,
         title="",

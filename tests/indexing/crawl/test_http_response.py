@@ -74,6 +74,50 @@ def test_so_is_a_page_that_begins_with_text(tmp_path: Path, encoding: str, chars
     assert isinstance(outcome, RawPage) and outcome.body == body
 
 
+@pytest.mark.parametrize("lost", [1, 4, 8])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "chunked", "chunked, gzip"])
+def test_a_coding_without_an_end_costs_no_page_whose_end_tag_is_there(
+    tmp_path: Path, coding: str, lost: int
+) -> None:
+    whole = HTML + b"\n<!-- served by 3 -->\n"
+    packed = zlib.compress(whole) if coding == "deflate" else gzip.compress(whole, mtime=0)
+    transfer = {}
+    if coding == "chunked":
+        packed = whole
+    elif coding != "deflate" or lost <= 4:  # its checksum has four bytes
+        packed = packed[:-lost]
+    if coding.startswith("chunked"):
+        packed = b"%x\r\n%s\r\n" % (len(packed), packed)
+        transfer = {"Transfer_Encoding": "chunked"}
+    outcome = only(tmp_path, http(packed, Content_Encoding=coding.rpartition(" ")[2], **transfer))
+    assert isinstance(outcome, RawPage) and outcome.body == whole
+
+    cut = whole[:20]
+    packed = zlib.compress(cut)[:-2] if coding == "deflate" else gzip.compress(cut, mtime=0)[:-2]
+    packed = b"%x\r\n%s\r\n" % (len(cut), cut) if coding == "chunked" else packed
+    outcome = only(tmp_path, http(packed, Content_Encoding=coding.rpartition(" ")[2], **transfer))
+    assert isinstance(outcome, Rejected) and outcome.reason == "bad_encoding"
+
+
+@pytest.mark.parametrize("status", ["HTTP1.1 200 OK", "HTTP/1.0, 200 OK", "HTTP/h2 200", "ICY 200 OK"])
+def test_a_status_line_of_any_version_is_read(tmp_path: Path, status: str) -> None:
+    outcome = only(tmp_path, http().replace(b"HTTP/1.1 200 OK", status.encode()))
+    assert isinstance(outcome, RawPage) and outcome.body == HTML
+
+
+def test_the_charset_that_a_browser_has_identified_counts_where_the_server_names_none(tmp_path: Path) -> None:
+    identified = {"WARC_Identified_Payload_Type": "text/html; charset=Shift_JIS"}
+    outcome = only(tmp_path, http(), **identified)
+    assert isinstance(outcome, RawPage) and outcome.charset == "Shift_JIS"
+    outcome = only(tmp_path, http(content_type="text/html; charset=utf-8"), **identified)
+    assert isinstance(outcome, RawPage) and outcome.charset == "utf-8"
+
+
+def test_a_date_that_is_no_iso_8601_is_read(tmp_path: Path) -> None:
+    outcome = only(tmp_path, http(), WARC_Date="20090305153534")
+    assert isinstance(outcome, RawPage) and outcome.date == "2009-03-05T15:35:34+00:00"
+
+
 def test_a_gzip_transfer_coding_is_undone_below_the_chunks(tmp_path: Path) -> None:
     packed = gzip.compress(HTML, mtime=0)
     body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(packed), packed)
