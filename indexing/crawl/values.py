@@ -3,6 +3,7 @@ date."""
 
 from __future__ import annotations
 
+import binascii
 import json
 import re
 from datetime import UTC, date, datetime, timedelta
@@ -14,6 +15,7 @@ from uuid import UUID
 
 from answermill.indexing.crawl.raw_page import date as iso_date
 
+_CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r")  # which no text has
 _EXACT = 2**53  # from which a float stands for several whole numbers
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST_SECONDS = 10**8  # of an epoch, 1973: a smaller number is none
@@ -31,6 +33,7 @@ _MAIL_DATE = re.compile(r"[^:]*:\d\d(?::\d\d)?(?: [+-]\d{4})?(?:\s+\d{4})?")
 _OFFSET = re.compile(r"\s+(?=[+-]\d\d(?::?\d\d)?$)")
 _ZONE_NAME = re.compile(r"\[[^\[\]]*\]$")  # as Java writes it: 2024-03-05T10:11:12+01:00[Europe/Paris]
 _DAY = re.compile(r"(\d{4})([-/.]?)(\d\d)\2(\d\d)")
+_ZONED_DAY = re.compile(r"(\d{4}-\d\d-\d\d)(?:Z|[+-]\d\d:\d\d)")  # of XML Schema: the zone is the day's
 _LOOSE_DAY = re.compile(r"(\d{4})([-/.])(\d{1,2})\2(\d{1,2})")
 _STAMP = re.compile(r"\d{14}")  # of web archives
 _DOT_NET = re.compile(r"/Date\((\d+)(?:[+-]\d{4})?\)/")
@@ -38,8 +41,8 @@ _GO_NAME = re.compile(r"(?<=\d [+-]\d{4}) [A-Z]{1,5}(?: m=\S+)?$")  # of a zone 
 _JAVASCRIPT = re.compile(r"([A-Z][a-z]{2} [A-Z][a-z]{2} \d\d) (\d{4}) (\d\d:\d\d:\d\d) GMT([+-]\d{4})")
 _OF_YEAR = re.compile(r"\d{4}-\d{3}")
 _IN_WORDS = re.compile(
-    r"(?:[A-Za-z]{3,9},? )?(?:(?P<day>\d{1,2}) )?(?P<month>[A-Za-z]{3,9})\.?"
-    r"(?: (?P<american>\d{1,2}))?,? (?P<year>\d{4})"
+    r"(?:[A-Za-z]{3,9},? )?(?:(?P<day>\d{1,2})(?:st|nd|rd|th)?[ -])?(?P<month>[A-Za-z]{3,9})\.?"
+    r"(?: (?P<american>\d{1,2})(?:st|nd|rd|th)?)?(?:,? |-)(?P<year>\d{4})"
 )
 _MONTHS = (
     "january",
@@ -91,6 +94,8 @@ def as_text(value: Any) -> str:
             | {"$numberDecimal": inner}
         ):
             return _of_number(inner)
+        case {"$binary": {"base64": str() as packed}}:
+            return _of_bytes(binascii.a2b_base64(packed.encode("ascii", "ignore") + b"==="))
         case dict() | list() | tuple():
             text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=as_text)
         case _:
@@ -112,6 +117,8 @@ def _of_number(written: Any) -> str:
 
 def _of_bytes(content: bytes) -> str:
     """Bytes as the text that they are in UTF-8, else as a UUID if they may be one, else in hexadecimal."""
+    if len(content) == 16 and not _CONTROLS.isdisjoint(content):
+        return str(UUID(bytes=content))
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -165,6 +172,8 @@ def _read(text: str) -> str:
 def _read_day(text: str) -> date | None:
     """The day that a text without a time has; None for other texts. Raises ValueError for a day that no month
     has."""
+    if zoned := _ZONED_DAY.fullmatch(text):
+        return date.fromisoformat(zoned[1])
     if day := _DAY.fullmatch(text) or _LOOSE_DAY.fullmatch(text):
         return date(int(day[1]), int(day[3]), int(day[4]))
     if _OF_YEAR.fullmatch(text):
