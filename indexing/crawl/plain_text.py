@@ -31,6 +31,10 @@ _LINES = {
     ),
     "a script or program": re.compile(r".*[;{}]\s*$|\s*(?://|/\*|\*/|#include|import |def |function )"),
     "markup": re.compile(r"\s*</?[a-z][^<>]*>", re.IGNORECASE),
+    # Addresses, packed bytes, settings, and cells without a blank.
+    "data": re.compile(
+        r"\s*(?:[a-z]+://\S+|[A-Za-z0-9+/=]{60,}|[\w.-]+\s*[=:]\s*\S*|\[[^\]]+\]|(?:[^\s,;]*[,;]){2,}[^\s,;]*)\s*$"
+    ),
 }
 _SHARE = 0.3
 """Share of the lines that make a text a log, a program, or markup."""

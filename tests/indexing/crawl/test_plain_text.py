@@ -60,6 +60,11 @@ def test_an_address_says_that_a_text_is_for_machines(url: str, kind: str) -> Non
         ("-----BEGIN CERTIFICATE-----\nMII\n", "data"),
         ("WEBVTT\n\n00:01.000 --> 00:02.000\nTea.\n", "data"),
         ("{\\rtf1\\ansi Tea.}", "data"),
+        ("http://a.org/1\nhttp://a.org/2\n", "data"),
+        ("[tea]\nkind = green\ncups=2\n", "data"),
+        ("tea: green\ncups: 2\n", "data"),
+        ("id,tea,cups\n1,green,2\n", "data"),
+        ("dGVhIGlzIGEgZHJpbmsgdGhhdCBwZW9wbGUgbWFrZSBvZiB0aGUgbGVhdmVzIG9mIGEgcGxhbnQ=\n", "data"),
     ],
 )
 def test_a_text_for_machines_is_known_by_its_lines(text: str, kind: str) -> None:
