@@ -67,7 +67,7 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
 
 def _utf_8(body: bytes) -> str | None:
     try:
-        text = body.decode("utf-8")
+        text = body.decode("utf-8").rstrip("\0")  # which fill up blocks of a fixed size
         # A U+FFFD that stands in the bytes was lost before, and is no other letter in another encoding.
         return _readable(text, text.count("\ufffd"))
     except UnicodeDecodeError:

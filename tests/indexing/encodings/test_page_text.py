@@ -27,6 +27,7 @@ RUSSIAN = "Луна, единственный естественный спут�
         (b"", "", ""),
         (b"a\0b" + b"c" * 500, "", "a\0b" + "c" * 500),
         (b"a\0b\0" * 50, "utf-8", None),
+        ("naïve".encode() + bytes(4_096), "", "naïve"),  # a block of a fixed size, filled up
         # the header before the page, and both before a guess
         (RUSSIAN.encode("koi8-r"), "koi8-r", RUSSIAN),
         (b"<meta charset=koi8-r>" + RUSSIAN.encode("cp1251"), "cp1251", "<meta charset=koi8-r>" + RUSSIAN),
