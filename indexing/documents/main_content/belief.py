@@ -129,18 +129,20 @@ class Believer:
         """True if the word names what the element's prose is about."""
         if word.of_id and self._elements.names[n] in _ANCHORS:
             return True
-        if word.of_id and self._is_heading(n, word):
+        if (word.of_id or word.slug) and self._is_heading(n, word):
             return True
         if word in (ASIDE, NOTE):
             return self._is_part(n, word)
         return word.is_topic and self._is_between_prose(n, self._elements.parents[n])
 
     def _is_heading(self, n: int, word: Word) -> bool:
-        """True if the word is in the element's heading. Readers' comments have such a heading as well, so
-        that a section about comments is believed to be one only among others that look like it, or between
-        prose."""
-        if not any(_names(heading, word.text) for heading in self._headings(n)):
+        """True if the word is in the element's heading, or all words of its class are. Readers' comments have
+        such a heading as well, so that a section about comments is believed to be one only among others that
+        look like it, or between prose; and so have lists of links that classes name, which are no prose."""
+        if not any(_names(heading, word.slug or word.text) for heading in self._headings(n)):
             return False
+        if word.slug:
+            return self._has_few_links(n) and self._is_between_prose(n, self._elements.parents[n])
         if word.hint != Hint.COMMENT:
             return True
         return self._is_in_series(n) or self._is_between_prose(n, self._elements.parents[n])
@@ -180,7 +182,7 @@ class Believer:
         A single one is often a quote from that text."""
         elements = self._elements
         blocks = self._blocks[elements.firsts[n] : elements.afters[n]]
-        few_links = sum(block.linked for block in blocks) <= _FEW_LINKS * sum(block.size for block in blocks)
+        few_links = self._has_few_links(n)
         if word == NOTE or not few_links or not self._shares[n]:
             return few_links and self._shares[n] > 0
 
@@ -189,6 +191,10 @@ class Believer:
             holder = elements.parents[holder]
         between = self._is_between_prose(n, holder or elements.parents[n])
         return between and any(_TWO_SENTENCES.search(block.text) for block in blocks)
+
+    def _has_few_links(self, n: int) -> bool:
+        blocks = self._blocks[self._elements.firsts[n] : self._elements.afters[n]]
+        return sum(block.linked for block in blocks) <= _FEW_LINKS * sum(block.size for block in blocks)
 
     def _headings(self, n: int) -> Iterable[str]:
         """The heading of an element: its first block, or the one before it."""
@@ -228,7 +234,8 @@ class Believer:
         opened = signs.is_panel or signs.identity in elements.controlled or self._follows_panel(n)
         if not opened and first:
             before = self._blocks[first - 1]
-            names = elements.names[n] != "p" and elements.names[before.element] in _OPENERS
+            is_item = elements.names[n] != "p" or elements.names[elements.parents[n]] == "li"
+            names = is_item and elements.names[before.element] in _OPENERS
             opened = names or before.text.endswith(_QUESTION_MARKS)
         if opened:
             self._panels[elements.ends[n], elements.parents[n], elements.names[n]] = first

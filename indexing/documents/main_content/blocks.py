@@ -202,6 +202,8 @@ class BlockReader:
         if body.query_selector("template[shadowrootmode]") is not None:
             tree = tree.parse(_with_shadows(body.html))
             body = tree.body
+            for root in body.query_selector_all("shadow-root").values():
+                _fill_slots(root)
 
         for element in body.query_selector_all(_NO_TEXT).values():
             element.decompose()
@@ -288,6 +290,24 @@ def _with_shadows(html: str) -> str:
     return _TEMPLATE.sub(tag, html)
 
 
+def _fill_slots(root: Any) -> None:
+    """Move the nodes beside a shadow root into its slots, in place of the content for when there are none."""
+    slots: dict[str, Any] = {}
+    for slot in root.query_selector_all("slot").values():
+        slots.setdefault(slot.getattr("name") or "", slot)
+
+    filled: set[str] = set()
+    for node in list(root.parent.child_nodes):
+        if node.tag == "shadow-root" or (node.tag == "#text" and not node.text.strip()):
+            continue
+        name = "" if node.tag.startswith("#") else node.getattr("slot") or ""
+        if name in slots:
+            for shown in [] if name in filled else list(slots[name].child_nodes):
+                shown.decompose()
+            filled.add(name)
+            slots[name].append_child(node)
+
+
 def _mend_links(blocks: list[TextBlock]) -> None:
     """Count no text as linked that is so only because a link is never closed: the parser opens it again in
     each block that follows, and so it runs through sentences."""
@@ -306,8 +326,9 @@ def _mend_links(blocks: list[TextBlock]) -> None:
 
 def _mend_run(run: list[TextBlock]) -> None:
     """Mend the link that goes through some blocks, or the lines of one."""
-    if len(run) == 1 and _goes_through(run[0]):
-        run[0].linked = 0
+    if run and _goes_through(run[0]):
+        for block in run:
+            block.linked = 0
     if len(run) < 2:
         return
     sentences = sum(

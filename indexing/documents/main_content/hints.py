@@ -40,6 +40,8 @@ class Word(NamedTuple):
     """True if the id has it: pages name their sections so, by the words of their headings."""
     is_topic: bool = False
     """True for words that pages are about as well: a player, a menu, cookies."""
+    slug: str = ""
+    """The class that has it, if it has other words too, as a heading may have them: `copyright-law`."""
 
 
 class Signs(NamedTuple):
@@ -74,10 +76,10 @@ _SURROUNDING = """
     relateds? recirc\\w* recommend\\w* trending most-(?:read|viewed|popular|shared) more-(?:stories|news|from|on)
     read-?(?:more|next) also-(?:like|read) see-also up-?next teasers? carousel slideshow
     promos? promotions? sponsor\\w* advert\\w* ads? adsense dfp outbrain taboola
-    newsletters? subscri\\w+ sign-?up gdpr consent modal popup overlay lightbox
+    newsletters? subscri\\w+ sign-?up modal popup overlay lightbox
     author-?(?:bio|box|info) about-?author sharedaddy screen-reader\\w* sr-only print-only copyright disclaimer
     respond comments?-?form reply-?(?:form|title)"""
-_TOPIC = "menu player popular donat\\w+ login signin cookies?"
+_TOPIC = "menu player popular donat\\w+ login signin cookies? gdpr consent"
 _COMMENT = "comments? commentlist disqus\\w* livefyre repl(?:y|ies) discussion"
 
 # No value has a quote in it, so that what follows another value's last quote is a name.
@@ -96,6 +98,10 @@ _ANSWERS = frozenset({"acceptedAnswer", "suggestedAnswer"})  # of schema.org
 _NOTE = re.compile(
     r"(?<![^\s_-])(?:notes?|tips?|hint|warning|caution|important|admonition|callout)(?![^\s_-])"
 )
+_STYLE = re.compile(r"(?<!\S)Mso[A-Z]\w*")
+"""Name of a style of Word, such as MsoFooter, which any paragraph may have."""
+_NOTE_CLASS = re.compile(r"(?<!\S)admonition(?!\S)")
+"""Class of a note in documentation; the classes beside it say which kind it is."""
 _LETTER_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _OF_ANOTHER = "".join(f"(?<!{word}[-_])" for word in ("with", "without", "has", "no", "not"))
 """`with-sidebar`: the element is the one beside a sidebar."""
@@ -141,10 +147,26 @@ def _keys(words: Sequence[Word]) -> tuple[tuple[str, Hint], ...]:
 
 
 def _words(value: str, of_id: bool) -> list[Word]:
+    if "Mso" in value:
+        value = _STYLE.sub("", value)
     if not value.islower():
         value = _LETTER_CASE.sub("-", value).lower()
-    matches = ((match[0], match.lastgroup or "") for match in _WORDS.finditer(value))
+    matches = [(match[0], match.lastgroup or "", match.start()) for match in _WORDS.finditer(value)]
+    if matches and _NOTE_CLASS.search(value):
+        return []
     return [
-        Word(text, Hint.SURROUNDING if group == "TOPIC" else Hint[group], of_id, group == "TOPIC")
-        for text, group in matches
+        Word(
+            text,
+            Hint.SURROUNDING if group == "TOPIC" else Hint[group],
+            of_id,
+            group == "TOPIC",
+            "" if of_id else _slug(value, text, start),
+        )
+        for text, group, start in matches
     ]
+
+
+def _slug(value: str, word: str, start: int) -> str:
+    """The name in a class that a word is in, at an offset; '' if it is all of the name."""
+    name = value[value.rfind(" ", 0, start) + 1 :].split(" ", 1)[0]
+    return "" if name == word else name

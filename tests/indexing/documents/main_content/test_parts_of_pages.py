@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import pytest
+
+from answermill.indexing.documents.main_content.hints import signs_of
+from tests.indexing.documents.main_content.test_main_content import (
+    ARTICLE,
+    COMMENT,
+    FIRST,
+    SECOND,
+    TEASER,
+    THIRD,
+    lines,
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["copyright-law", "related-work", "follow-up", "footNotes", "newsletter-archive", "comment-policy"],
+)
+def test_a_class_that_repeats_the_heading_between_prose_names_a_section(name: str) -> None:
+    heading = "".join(f" {c.lower()}" if c.isupper() else c for c in name.replace("-", " ")).capitalize()
+    section = f'<div class="{name}"><h2>{heading}</h2><p>{THIRD}</p></div>'
+    assert lines(f"<main><p>{FIRST}</p>{section}<p>{SECOND}</p></main>") == [FIRST, heading, THIRD, SECOND]
+
+    links = f'<div class="{name}"><h2>{heading}</h2><p><a href="/1">{TEASER}</a></p></div>'
+    article = ARTICLE + f"<p>{FIRST}</p>" * 9
+    assert TEASER not in "".join(lines(f"<main>{article}{links}<p>{SECOND}</p></main>"))
+
+
+@pytest.mark.parametrize(
+    "name", ["MsoFooter", "MsoHeader", "MsoCommentText", "admonition sidebar", "gdpr-text", "consent"]
+)
+def test_names_of_styles_notes_and_topics_cost_no_paragraph(name: str) -> None:
+    note = f'<div class="{name}"><p>{THIRD}</p></div>'
+    assert lines(f"<main><p>{FIRST}</p>{note}<p>{SECOND}</p></main>") == [FIRST, THIRD, SECOND]
+    assert signs_of("p", ' class="MsoFooter footer"').words
+
+
+def test_a_link_that_goes_through_the_lines_of_a_block_ends_in_none() -> None:
+    text = f'<div><a href="/map">Map<br>{FIRST}<br><br>{SECOND}<br>{THIRD}</div><div>Imprint</div>'
+    assert lines(text) == ["Map", FIRST, SECOND, THIRD]
+
+
+def test_an_answer_may_be_a_hidden_paragraph_of_a_list() -> None:
+    items = "".join(
+        f"<li><h4>Phase {n}</h4><p hidden>{text}</p></li>" for n, text in enumerate((SECOND, THIRD))
+    )
+    assert lines(f"<main><p>{FIRST}</p><ul>{items}</ul></main>") == [
+        FIRST,
+        "Phase 0",
+        SECOND,
+        "Phase 1",
+        THIRD,
+    ]
+
+
+def test_slots_show_what_stands_beside_their_shadow_root() -> None:
+    root = (
+        f'<template shadowrootmode="open"><article><p>{FIRST}</p><slot name="more">None</slot>'
+        f"<slot><p>{COMMENT}</p></slot></article></template>"
+    )
+    page = f'<moon-page>{root}<p>{SECOND}</p>\n<p slot="more">{THIRD}</p></moon-page>'
+    assert lines(page) == [FIRST, THIRD, SECOND]
+    assert lines(f"<moon-page>{root}</moon-page><p>{SECOND}</p>")[:2] == [FIRST, "None"]
