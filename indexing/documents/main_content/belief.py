@@ -32,7 +32,7 @@ _ALIKE = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.6, Hint.HIDDEN: 0.9}
 _PART = 0.1  # share of the prose that all parts but the largest have at the least
 _FEW_LINKS = 0.1  # share of an aside's bytes in links up to which it is a part of the text
 
-_TWO_SENTENCES = re.compile(r"[.!?…]\W*\s\W*\w|[。！？।؟۔].*\w")
+TWO_SENTENCES = re.compile(r"[.!?…]\W*\s\W*\w|[。！？।؟۔].*\w")
 
 
 class Believer:
@@ -190,7 +190,7 @@ class Believer:
         while holder and elements.names[holder] not in ("article", "main"):
             holder = elements.parents[holder]
         between = self._is_between_prose(n, holder or elements.parents[n])
-        return between and any(_TWO_SENTENCES.search(block.text) for block in blocks)
+        return between and any(TWO_SENTENCES.search(block.text) for block in blocks)
 
     def _has_few_links(self, n: int) -> bool:
         blocks = self._blocks[self._elements.firsts[n] : self._elements.afters[n]]

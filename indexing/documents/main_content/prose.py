@@ -7,7 +7,8 @@
    prose.
 3. The main text is in the innermost element that holds nearly all of the prose that is left. So it has the
    headings, lists and tables between its paragraphs, and none of the short blocks around it, except for a
-   lead: the prose from the page's heading on.
+   lead, the prose from the page's heading on, and for what goes on beside it: sentences without links before
+   it, and sections with headings after it.
 4. In it, blocks that are nothing but links are left out, except for one or two between paragraphs.
 
 Boilerpipe (Kohlschütter et al., WSDM 2010) decides for each block by its length, its links and its
@@ -18,10 +19,10 @@ on the other, and on 60 pages in other languages.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from answermill.indexing.documents.main_content.belief import HEADINGS, Believer
+from answermill.indexing.documents.main_content.belief import HEADINGS, TWO_SENTENCES, Believer
 from answermill.indexing.documents.main_content.blocks import Elements, TextBlock
 from answermill.indexing.documents.main_content.hints import Hint
 
@@ -32,10 +33,12 @@ _ITEM = 0.5  # weight of prose in a list, which may be one of references or teas
 _COVER = 0.9  # share of the prose that the element of the main text has
 # Most blocks between the page's heading and the main text among which a lead is looked for.
 _LEAD = 20
+_HEADINGS = 2  # most headings one after the other that begin a section
 _LINKS = 0.7  # share of a block's bytes in links from which it is nothing but links
 _RUN = 3  # as many blocks of links one after the other are a list of links
 
 _ITEMS = frozenset({"li", "dd", "td"})
+_TEXTS = frozenset({"article", "main"})
 _PARTS = {
     "li",
     "dd",
@@ -63,7 +66,7 @@ def main_text(blocks: Sequence[TextBlock], elements: Elements, comments: bool) -
     hints, wanted = _wanted(blocks, elements, comments)
     article = [block for block in wanted if hints[block.element] == Hint.NONE]
     inside = _main_element(article if _has_prose(article, elements) else wanted, elements)
-    lead = _lead(article, inside, elements)
+    lead = _lead(article, inside, elements) | _beside(article, inside, elements)
     chosen = [
         block
         for block in wanted
@@ -161,6 +164,43 @@ def _lead(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Element
         if elements.names[blocks[n].element] == "h1":
             return {id(block) for block in blocks[n:first] if _prose(block, elements)}
     return set()
+
+
+def _beside(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Elements) -> set[int]:
+    """`id` of the blocks next to the main text that go on with it, in the same <article> or <main>, or else
+    in the element that holds it."""
+    places = [n for n, block in enumerate(blocks) if inside[block.element]]
+    main = inside.index(True)
+    if not places or not main:
+        return set()
+
+    holder = main
+    while holder and elements.names[holder] not in _TEXTS:
+        holder = elements.parents[holder]
+    holder = holder or elements.parents[main]
+    before, after = blocks[: places[0]], blocks[places[-1] + 1 :]
+    return _going_on(reversed(before), holder, elements, False) | _going_on(after, holder, elements, True)
+
+
+def _going_on(blocks: Iterable[TextBlock], holder: int, elements: Elements, in_sections: bool) -> set[int]:
+    """`id` of the blocks, from the main text away, up to the first that is neither a heading nor sentences
+    without links; if only sections count, from the first heading on."""
+    found: set[int] = set()
+    headings: list[TextBlock] = []
+    for block in blocks:
+        if not holder <= block.element < elements.ends[holder] or block.linked:
+            break
+        if elements.names[block.element] in HEADINGS and len(headings) < _HEADINGS:
+            headings.append(block)
+            continue
+
+        is_text = _prose(block, elements) and TWO_SENTENCES.search(block.text) is not None
+        if not is_text or elements.names[block.element] == "li" or (in_sections and not (headings or found)):
+            break
+        found.update(map(id, (block, *headings)))
+        headings = []
+
+    return found
 
 
 def _without_links(blocks: Sequence[TextBlock], elements: Elements) -> list[TextBlock]:

@@ -7,6 +7,7 @@ from tests.indexing.documents.main_content.test_main_content import (
     ARTICLE,
     COMMENT,
     FIRST,
+    LINES,
     SECOND,
     TEASER,
     THIRD,
@@ -63,3 +64,29 @@ def test_slots_show_what_stands_beside_their_shadow_root() -> None:
     page = f'<moon-page>{root}<p>{SECOND}</p>\n<p slot="more">{THIRD}</p></moon-page>'
     assert lines(page) == [FIRST, THIRD, SECOND]
     assert lines(f"<moon-page>{root}</moon-page><p>{SECOND}</p>")[:2] == [FIRST, "None"]
+
+
+def test_a_text_goes_on_beside_the_element_that_has_most_of_it() -> None:
+    both, last = f"{FIRST} {SECOND}", f"{SECOND} {THIRD}"
+    body = f"<div>{ARTICLE}<p>{FIRST}</p><p>{SECOND}</p></div>"
+    whole = [*LINES, FIRST, SECOND]
+
+    assert lines(f"<p>{both}</p>{body}") == [both, *whole]
+    assert lines(f'<article><div class="intro"><p>{both}</p></div>{body}</article>') == [both, *whole]
+    sections = "".join(f"<section><h2>{name}</h2><p>{last}</p></section>" for name in ("Eclipses", "Tides"))
+    assert lines(f"<main>{body}{sections}</main>") == [*whole, "Eclipses", last, "Tides", last]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        f"<p>{FIRST}</p>",  # a caption, maybe
+        f"<p>{FIRST} {SECOND}</p>",  # a notice, without a heading
+        f'<h2>More</h2><p>{FIRST} {SECOND} <a href="/">Read</a></p>',
+        f'<h3><a href="/">A comet</a></h3><p>{FIRST} {SECOND}</p>',
+        f"<h2>One</h2><h2>Two</h2><h2>Three</h2><p>{FIRST} {SECOND}</p>",
+    ],
+)
+def test_what_may_be_a_teaser_after_the_main_element_is_left_out(beside: str) -> None:
+    body = f"<div>{ARTICLE}<p>{FIRST}</p><p>{SECOND}</p></div>"
+    assert lines(f"<main>{body}{beside}</main>") == [*LINES, FIRST, SECOND]
