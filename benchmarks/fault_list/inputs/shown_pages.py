@@ -13,6 +13,11 @@ PARTS = (
 )
 PAGES = {
     "section": "<main><p>{}</p><section id=cookies><h2>Cookies</h2><p>{}</p></section><p>{}</p></main>",
+    "class": "<main><p>{}</p><div class=footer-notes><h2>Footer notes</h2><p>{}</p></div><p>{}</p></main>",
+    "style of Word": "<p>{}</p><p class=MsoFooter>{}</p><p>{}</p>",
+    "item": "<p>{}</p><ul><li><h4>Boat</h4><p hidden>{}</p><li><h4>Storm</h4><p hidden>{}</p></ul>",
+    "slot": "<x-a><template shadowrootmode=open><article><p>{}</p><slot></slot></article></template>"
+    "<p>{}</p><p>{}</p></x-a>",
     "panel": "<p>{}</p><h2>How do I get there?</h2><div hidden><p>{}</p></div><p>{}</p>",
     "button": "<p>{}</p><button>Directions</button><div hidden><p>{}</p></div><p>{}</p>",
     "answer": "<p>{}</p><b>Directions</b><div itemprop=acceptedAnswer hidden>{}</div><p>{}</p>",

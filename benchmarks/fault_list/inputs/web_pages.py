@@ -134,6 +134,9 @@ READ: dict[str, tuple[bytes, str]] = {
     "zstd": (response(pa.compress(BODY, codec="zstd", asbytes=True), "Content-Encoding: zstd"), TEXT),
     "gzip named twice": (response(GZIP, "Content-Encoding: gzip", "Content-Encoding: none"), TEXT),
     "gzip below chunks": (response(chunked(GZIP), "Transfer-Encoding: gzip, chunked"), TEXT),
+    "gzip without its checksum": (response(gzip.compress(BODY)[:-8], "Content-Encoding: gzip"), TEXT),
+    "deflate without an end": (response(zlib.compress(BODY)[:-4], "Content-Encoding: deflate"), TEXT),
+    "chunks without the last": (response(chunked(BODY)[:-5], "Transfer-Encoding: chunked"), TEXT),
     "chunks under a blank": (response(chunked(BODY), "Transfer-Encoding : chunked"), TEXT),
     "chunks in a folded field": (response(chunked(BODY), "Transfer-Encoding:\r\n chunked"), TEXT),
     "chunk sizes of many digits": (response(b"00000000" + chunked(BODY), "Transfer-Encoding: chunked"), TEXT),
@@ -141,6 +144,8 @@ READ: dict[str, tuple[bytes, str]] = {
     "gzip under a blank": (response(GZIP, "Content-Encoding : gzip"), TEXT),
     "a status in small letters": (response(BODY, status="http/1.1 200 ok"), TEXT),
     "a status of HTTP/10.0": (response(BODY, status="HTTP/10.0 200"), TEXT),
+    "a status of HTTP1.1": (response(BODY, status="HTTP1.1 200 OK"), TEXT),
+    "a status of a radio server": (response(BODY, status="ICY 200 OK"), TEXT),
     "a page after 100 Continue": (b"HTTP/1.1 100 Continue\r\n\r\n" + response(BODY), TEXT),
     "a page after 103 Early Hints": (b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" + response(BODY), TEXT),
     "a page after a proxy's answer": (
@@ -185,6 +190,7 @@ READ: dict[str, tuple[bytes, str]] = {
         response(f"<title>T</title><p>{'naïve café, ' * 5}it".encode() + b"\x92s"),
         "naïve café, " * 5 + "it\ufffds",
     ),
+    "UTF-8 that NULs fill up": (response(BODY + bytes(4_096)), TEXT),
     "UTF-16 by its header": (
         response(HTML.encode("utf-16-le"), "Content-Type: text/html; charset=utf-16"),
         TEXT,
@@ -260,6 +266,8 @@ MACHINES = {
     "robots.txt": b"User-agent: *\nDisallow: /\n",
     "a program": b"var a = 1;\nfunction b() {\n  return a;\n}\n",
     "markup": b"<playlist><title>Tea</title></playlist>",
+    "addresses": b"http://a.org/1\nhttp://a.org/2\n",
+    "settings": b"[tea]\nkind = green\ncups=2\n",
     "a log": b"--2013-05-01 12:00:00--  http://a.org/\nConnecting.\n",
 }
 
