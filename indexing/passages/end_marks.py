@@ -42,8 +42,9 @@ _ONE_CASE = re.compile("[\u0620-\u06d3\u0904-\u0dc6\u0e01-\u0e2e\u0e81-\u0eae\u1
 """A letter of a script without capitals that writes no word as one letter."""
 _GEORGIAN = re.compile("[\u10d0-\u10ff]")
 _SIGNS = re.compile("(?=[\u0900-\u17ff])\\W")
-_LETTER_NAME = re.compile("[\u0904-\u0dc6]{1,2}|[\u05d0-\u05ea]")
 """Signs of vowels, which are no letters of their own to Unicode."""
+_LETTER_NAME = re.compile("[\u0904-\u0dc6]{1,2}|[\u05d0-\u05ea]")
+"""Name of a letter without its signs: जे is J, and in Hebrew a letter is its own name."""
 _DOUBLED = frozenset(("ca", "es", "gl"))
 """Languages that double the letters of a plural: EE. UU., Estados Unidos."""
 _BULLETS = "•‣▪◦⁃∙*"
