@@ -185,7 +185,7 @@ def _beside(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Eleme
 def _going_on(blocks: Iterable[TextBlock], holder: int, elements: Elements, in_sections: bool) -> set[int]:
     """`id` of the blocks, from the main text away, up to the first that is neither a heading nor sentences
     without links; if only sections count, from the first heading on."""
-    found: set[int] = set()
+    chosen: set[int] = set()
     headings: list[TextBlock] = []
     for block in blocks:
         if not holder <= block.element < elements.ends[holder] or block.linked:
@@ -195,12 +195,12 @@ def _going_on(blocks: Iterable[TextBlock], holder: int, elements: Elements, in_s
             continue
 
         is_text = _prose(block, elements) and TWO_SENTENCES.search(block.text) is not None
-        if not is_text or elements.names[block.element] == "li" or (in_sections and not (headings or found)):
+        if not is_text or elements.names[block.element] == "li" or (in_sections and not (headings or chosen)):
             break
-        found.update(map(id, (block, *headings)))
+        chosen.update(map(id, (block, *headings)))
         headings = []
 
-    return found
+    return chosen
 
 
 def _without_links(blocks: Sequence[TextBlock], elements: Elements) -> list[TextBlock]:
