@@ -14,7 +14,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy.typing as npt
 import torch
@@ -36,12 +36,13 @@ TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
 """Share of a card's free memory that a budget takes, since other processes may begin to use the card."""
 _VOLTA, _AMPERE = 7, 8
-_FLOATS: dict[TrainingPrecision, torch.dtype] = {
+_TYPES: dict[Literal["fp32", "bf16", "fp16", "int8"], torch.dtype] = {
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "int8": torch.int8,
 }
-_TYPES = {**_FLOATS, "int8": torch.int8}
+_LEARNT: tuple[TrainingPrecision, ...] = ("fp32", "bf16", "fp16")
 
 
 def fast(device: torch.device | str) -> torch.dtype:
@@ -57,7 +58,7 @@ def fast(device: torch.device | str) -> torch.dtype:
 def native_precision(device: torch.device | str) -> TrainingPrecision:
     """Shortest precision that the device multiplies in hardware."""
     native = fast(device)
-    return next(name for name, dtype in _FLOATS.items() if dtype == native)
+    return next(name for name in _LEARNT if _TYPES[name] == native)
 
 
 def dtype_of(precision: StagePrecision | TrainingPrecision, device: torch.device | str) -> torch.dtype:
