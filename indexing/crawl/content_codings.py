@@ -22,7 +22,7 @@ _NOT_READ = ("compress", "x-compress", "dcb", "dcz", "exi", "pack200-gzip", "aes
 """Registered codings that browsers do not undo without more. Other names are no codings, and say nothing."""
 _ZLIB = re.compile(rb"[\x08\x18\x28\x38\x48\x58\x68\x78].", re.DOTALL)
 _NULS = re.compile(rb"\0*")
-_PAGE_END = re.compile(rb"</html[ \t\r\n]*>(?:\s|<!--.*?-->)*\Z", re.DOTALL | re.IGNORECASE)
+_PAGE_END = re.compile(rb"</html[ \t\r\n]*>(?:\s|(?><!--.*?-->))*+\Z", re.DOTALL | re.IGNORECASE)
 _TAIL = 1_024
 """Bytes of a body among which the end tag of a page is looked for."""
 _PIECE = 4_096

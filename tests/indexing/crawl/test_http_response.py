@@ -99,6 +99,14 @@ def test_a_coding_without_an_end_costs_no_page_whose_end_tag_is_there(
     assert isinstance(outcome, Rejected) and outcome.reason == "bad_encoding"
 
 
+def test_comments_behind_an_end_tag_are_read_once(tmp_path: Path) -> None:
+    # All ways to share 140 comments out would be tried otherwise, which never ends.
+    body = b"<html></html>" + b"<!---->" * 140
+    for end, kind in ((b"\n", RawPage), (b"x", Rejected)):
+        packed = gzip.compress(body + end, mtime=0)[:-1]
+        assert isinstance(only(tmp_path, http(packed, Content_Encoding="gzip")), kind)
+
+
 @pytest.mark.parametrize("status", ["HTTP1.1 200 OK", "HTTP/1.0, 200 OK", "HTTP/h2 200", "ICY 200 OK"])
 def test_a_status_line_of_any_version_is_read(tmp_path: Path, status: str) -> None:
     outcome = only(tmp_path, http().replace(b"HTTP/1.1 200 OK", status.encode()))
