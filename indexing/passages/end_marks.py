@@ -24,9 +24,12 @@ _WIDE_MARKS = TERMINALS | HALVES | frozenset("|།৷༎༏༑")
 """Marks that stand for nothing but an end, if they may be one."""
 
 _BEFORE_LAST = re.compile(r".*[\s\"'“‘«(\[{‹„/—–]", re.DOTALL)
-_LONGEST_LAST = 40  # characters before a mark among which its word is looked for
+_NEAR = 40
+"""Characters before and after a mark that rules look at: a line may be as long as a document, and have a mark
+in every third of its characters."""
+_TITLE = 200  # characters of a title after a mark in it
 _WORD_AFTER = re.compile(
-    r"[\"'“‘«(\[{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}…]*)"
+    rf"[\"'“‘«(\[{{‹„¿¡ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000]*(?P<word>[^\s.,;:!?\"”’)\]}}…]{{0,{_NEAR}}})"
 )
 _ASKING = frozenset("!?;")
 # U.S, p.m, Ph.D: the last dot is the one in question.
@@ -48,6 +51,8 @@ _LETTER_NAME = re.compile("[\u0904-\u0dc6]{1,2}|[\u05d0-\u05ea]")
 _DOUBLED = frozenset(("ca", "es", "gl"))
 """Languages that double the letters of a plural: EE. UU., Estados Unidos."""
 _BULLETS = "•‣▪◦⁃∙*"
+_BEGINNING = re.compile(rf"[{re.escape(_OPENING)} \t]*(?P<first>.?)", re.DOTALL)
+_LIST_BEGINNING = re.compile(rf"[{re.escape(_OPENING + _BULLETS)} \t]*")
 _VERSE = re.compile(r"\s*\d+:\d")
 _NUMBER_OR_ROMAN = re.compile(r"\s*[(#]?(?:\d|[IVXLC]+\b)")
 _ROMAN = re.compile("[IVX]+")
@@ -71,14 +76,14 @@ class EndMark:
         self.asks = not _ASKING.isdisjoint(marks)  # or it exclaims
         self.closing: str = match["closing"]
 
-        first = max(sentence, self.start - _LONGEST_LAST)
+        first = max(sentence, self.start - _NEAR)
         before = _BEFORE_LAST.match(text, first, self.start)
         self.last = text[before.end() if before else first : self.start]  # word before the marks
 
         after = _WORD_AFTER.match(text, self.end, line_end)
         assert after is not None  # it matches the empty word
         self.word: str = after["word"]  # word after the marks, '' if none follows
-        self.follower = self.word[:1] or text[self.end : line_end].lstrip()[:1]
+        self.follower = self.word[:1] or self.after[:1]
 
         # 'he said', but not 'iPhones are'. Letters of Georgian are small ones to Unicode, and have no others.
         self.goes_on = (
@@ -87,8 +92,14 @@ class EndMark:
 
     @property
     def before(self) -> str:
-        """The sentence up to the word before the marks."""
-        return self.text[self.sentence : self.start - len(self.last)]
+        """The end of the sentence's text before the word before the marks, without blanks after it."""
+        end = self.start - len(self.last)
+        return self.text[max(self.sentence, end - _NEAR) : end].rstrip()
+
+    @property
+    def after(self) -> str:
+        """The beginning of the line's text after the marks, without blanks before it."""
+        return self.text[self.end : min(self.line_end, self.end + 2 * _NEAR)].lstrip()
 
     @property
     def plain(self) -> str:
@@ -106,8 +117,10 @@ class EndMark:
     def is_no_abbreviation(self) -> bool:
         """True of a word in English, whose abbreviations are all known here, of one of more than six letters,
         and in a sentence that begins with a small letter: there, one may follow the end of a sentence."""
-        begins_small = self.before.lstrip(_OPENING + " \t")[:1].islower()
-        return self.is_english or len(self.last) > 6 or begins_small
+        if self.is_english or len(self.last) > 6:
+            return True
+        beginning = _BEGINNING.match(self.text, self.sentence, self.start - len(self.last))
+        return beginning is not None and beginning["first"].islower()
 
     @property
     def is_initial(self) -> bool:
@@ -124,9 +137,10 @@ class EndMark:
         names in a script of India: ए. पी. जे., எம். ஜி."""
         if not _is_letter_name(self.last):
             return False
-        before, after = self.before.split(), self.text[self.end : self.line_end].lstrip()
-        follows = before and before[-1].endswith(".") and _is_letter_name(before[-1][:-1])
-        return bool(follows) or (_is_letter_name(self.word) and after[len(self.word) :].startswith("."))
+        before = self.before.split()
+        if before and before[-1].endswith(".") and _is_letter_name(before[-1][:-1]):
+            return True
+        return _is_letter_name(self.word) and self.after[len(self.word) :].startswith(".")
 
     @property
     def is_doubled(self) -> bool:
@@ -136,7 +150,7 @@ class EndMark:
     @property
     def follows_number(self) -> bool:
         """True if a digit stands before the word before the marks."""
-        return self.before.rstrip()[-1:].isdigit()
+        return self.before[-1:].isdigit()
 
     @property
     def is_reported(self) -> bool:
@@ -162,8 +176,9 @@ class EndMark:
     @property
     def is_titled(self) -> bool:
         """True if the marks stand within the brackets of a title of Chinese or Japanese."""
-        _, opening, title = self.text[self.sentence : self.end].rpartition("《")
-        return opening != "" and "》" not in title and "》" in self.text[self.end : self.line_end]
+        _, opening, title = self.text[max(self.sentence, self.end - _TITLE) : self.end].rpartition("《")
+        following = self.text[self.end : min(self.line_end, self.end + _TITLE)]
+        return opening != "" and "》" not in title and "》" in following
 
     @property
     def is_middle_stop(self) -> bool:
@@ -188,13 +203,12 @@ class EndMark:
             return False
         # Also 'and so on' of Russian and Ukrainian: и т. д.
         may_be_last = self.last in last_after_number(self.language)
-        return not may_be_last or not (self.follows_number or self.before.rstrip().endswith("т."))
+        return not may_be_last or not (self.follows_number or self.before.endswith("т."))
 
     @property
     def is_spaced_form(self) -> bool:
         """True if a small letter stands before the marks, and one with a full stop after them."""
-        after = self.text[self.end : self.line_end].lstrip()
-        return len(self.last) == 1 and self.last.islower() and len(self.word) == 1 and after[1:2] == "."
+        return len(self.last) == 1 and self.last.islower() and len(self.word) == 1 and self.after[1:2] == "."
 
     @property
     def is_ordinal(self) -> bool:
@@ -211,7 +225,10 @@ class EndMark:
         """True if a number of up to three digits stands before the marks, and only bullets and opening quotes
         before it."""
         number = self.last.lstrip(_BULLETS)
-        return number.isdigit() and len(number) <= 3 and not self.before.strip(_OPENING + _BULLETS + " \t")
+        if not number.isdigit() or len(number) > 3:
+            return False
+        word = self.start - len(self.last)
+        return _LIST_BEGINNING.fullmatch(self.text, self.sentence, word) is not None
 
     @property
     def is_decimal(self) -> bool:
@@ -240,9 +257,10 @@ class EndMark:
         day or month: so do all 13 sentences of the corpora that end there, and none of the 27 that go on."""
         if self.last not in HALF_DAYS or not self.follows_number:
             return False
-        word, after = self.word.partition("/")[0], self.text[self.end : self.line_end].lstrip()
-        is_zone = word.isupper() and len(word) <= 4
-        return word[:1].isupper() and after.startswith(word) and not is_zone and word not in AFTER_HALF_DAYS
+        word = self.word.partition("/")[0]
+        if not word[:1].isupper() or (word.isupper() and len(word) <= 4):
+            return False
+        return self.after.startswith(word) and word not in AFTER_HALF_DAYS
 
 
 def _is_letter_name(word: str) -> bool:

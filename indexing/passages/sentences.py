@@ -70,6 +70,8 @@ def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pat
     - 'closing': marks on which the rules decide, with the closing quotes, brackets and footnote marks, [1]
       [a] [note 2], after them. Other scripts' marks need no blank after them, nor do '!' and '?', one or two,
       between letters that are written without blanks. 》 is no end: a title goes on in its sentence.
+
+    Marks beside each other are looked at from the first one on alone: a page may have a million of them.
     """
     plain = _NEVER if by_rules_alone else _plain(language)
     own = marks_of(language)
@@ -80,7 +82,7 @@ def _end(language: str, largest: str, *, by_rules_alone: bool = False) -> re.Pat
     spaced = "[ \u00a0\u202f]»" if language == "fr" else _NEVER
     return re.compile(
         rf"[{marks}\n](?:(?P<line>(?<=\n))|(?P<plain>{plain})|"
-        rf"[{marks}]*"
+        rf"(?<![{marks}][{marks}])[{marks}]*"
         rf"(?P<closing>(?:{spaced})?(?:[{closing}]|\[[\w ]{{1,12}}\]|[{_NOTES}]{{1,3}})*)"
         r"(?:(?=[ \t\r\f\v\u00a0\u2000-\u200a\u202f\u3000])"
         rf"|(?<=[{wide}」』”）])|(?<=[{wide}][】〉〕］｣’])"
@@ -173,14 +175,17 @@ def sentence_spans(text: str, language: str = "") -> Iterator[Span]:
     [(0, 15), (16, 24)]
     """
     marks = _end(language, _ALL if may_have_large_marks(text) else _BASIC)
-    start = 0
+    start = line_end = 0
     for match in marks.finditer(text):
         kind, end = match.lastgroup, match.end()
+        if end > line_end:
+            line_end = text.find("\n", end)
+            line_end = line_end if line_end >= 0 else len(text)
         if kind == "plain":  # it ends with the blank, and there is rarely one before it
             while text[start].isspace():
                 start += 1
             yield start, end - 1
-        elif kind == "line" or _ends_at(text, start, match, language):
+        elif kind == "line" or (end < line_end and _rule(text, start, line_end, match, language).ends):
             if (span := stripped(text, start, end)) is not None:
                 yield span
         else:
@@ -196,13 +201,6 @@ def may_have_large_marks(text: str) -> bool:
     # In UTF-8 what is beyond begins with this byte, or a larger one, which is found at once.
     is_beyond = not text.isascii() and b"\xf0" in text.encode("utf-8", "surrogatepass")
     return is_beyond and _BEYOND.search(text) is not None
-
-
-def _ends_at(text: str, sentence: int, match: re.Match[str], language: str) -> bool:
-    """True if the rules let a sentence, which begins at an offset, end at the marks inside its line."""
-    line_end = text.find("\n", match.end())
-    line_end = line_end if line_end >= 0 else len(text)
-    return match.end() < line_end and _rule(text, sentence, line_end, match, language).ends
 
 
 def _rule(text: str, sentence: int, line_end: int, match: re.Match[str], language: str) -> Rule:

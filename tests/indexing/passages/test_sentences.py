@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import SupportsIndex
+
 import pytest
 
 from answermill.indexing.passages.sentences import RULES, Rule, decisions, sentence_spans
@@ -316,3 +318,41 @@ def test_a_rule_decides_in_its_example(rule: Rule) -> None:
     assert dict(decisions(text, 0, len(text), rule.language))[len(before)] is rule
     start, end = next(sentence_spans(text, rule.language))
     assert text[start:end] == (before if rule.ends else text)
+
+
+class Watched(str):
+    """A text that notes the length of the longest part that is taken from it."""
+
+    longest = 0
+
+    def __getitem__(self, key: SupportsIndex | slice) -> str:
+        part = super().__getitem__(key)
+        self.longest = max(self.longest, len(part))
+        return part
+
+
+@pytest.mark.parametrize(
+    ("words", "language"),
+    [
+        ("1. ", "en"),
+        ("A. b. 5 p.m. ", "en"),
+        ("Dr. Haus. am 3. Mai ", "de"),
+        ("अ. कि.मी. ", "hi"),
+        ("א. ", "he"),
+        ("بی۔بی۔", "ur"),
+        ("т. д. ", "ru"),
+        ("IV. Béla ", "hu"),
+        ("《是！吗。", "zh"),
+        ("“是。”他说", "zh"),
+    ],
+)
+def test_a_decision_reads_no_more_of_a_line_of_marks_than_is_near(words: str, language: str) -> None:
+    text = Watched(words * (10_000 // len(words)))
+    assert list(sentence_spans(text, language))
+    assert text.longest <= 200
+
+
+@pytest.mark.parametrize("mark", [".", "!", "…", "。"])
+def test_marks_beside_each_other_are_looked_at_once(mark: str) -> None:
+    # As many times as there are marks would take hours.
+    assert "".join(cut(mark * 300_000 + "a")) == mark * 300_000 + "a"
