@@ -27,11 +27,15 @@ from answermill.schemas.corpus import Document, Passage, Sentence
 
 if TYPE_CHECKING:
     from spacy.language import Language
+    from spacy.tokens import Doc
 
 _RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits none of these, except by its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
 _WORD = re.compile(r"\S+")
 _CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
+_SIGNS = re.compile(r"(?:[^\w\s]|_){50,}")
+"""Signs beside each other, each of which is counted as a token: spaCy looks at all that are left for each one
+that it takes off, and so takes seconds for a line of a thousand."""
 
 
 @cache
@@ -112,16 +116,16 @@ class Splitter:
         if self._bound(part) <= self._max_tokens:
             return True
         with self._nlp.memory_zone():
-            return len(self._nlp.tokenizer(part)) <= self._max_tokens
+            return self._count(part) <= self._max_tokens
 
     @property
     def max_tokens(self) -> int:
         return self._max_tokens
 
     def counts(self, texts: Iterable[str]) -> list[int]:
-        """The number of spaCy tokens of each text."""
+        """The number of spaCy tokens of each text; of many signs beside each other, each is one."""
         with self._nlp.memory_zone():
-            return [len(self._nlp.tokenizer(text)) for text in texts]
+            return [self._count(text) for text in texts]
 
     def _spans(self, text: str, language: str) -> Spans:
         """The sentences of a text, those of too many tokens in several spans."""
@@ -194,6 +198,26 @@ class Splitter:
 
     # Tokens.
 
+    def _count(self, text: str) -> int:
+        return sum(len(tokens) for _, tokens in self._tokenised(text))
+
+    def _starts(self, text: str) -> list[int]:
+        """Where each token of a text starts, as `counts` counts them."""
+        return [
+            start + (token if isinstance(token, int) else token.idx)
+            for start, tokens in self._tokenised(text)
+            for token in tokens
+        ]
+
+    def _tokenised(self, text: str) -> Iterator[tuple[int, range | Doc]]:
+        """(start, tokens) of each part of a text: spaCy's, or the numbers of signs beside each other."""
+        position = 0
+        for signs in _SIGNS.finditer(text):
+            yield position, self._nlp.tokenizer(text[position : signs.start()])
+            yield signs.start(), range(signs.end() - signs.start())
+            position = signs.end()
+        yield position, self._nlp.tokenizer(text[position:])
+
     def _bound(self, text: str) -> int:
         """An upper bound of the spaCy tokens of the text: runs, line ends (a token each), and the extra
         tokens of exceptions."""
@@ -213,7 +237,7 @@ class Splitter:
             yield start, end
             return
 
-        starts = [token.idx for token in self._nlp.tokenizer(part)]
+        starts = self._starts(part)
         pieces = math.ceil(len(starts) / self._max_tokens)
         edges = [starts[round(n * len(starts) / pieces)] for n in range(1, pieces)]
         for left, right in pairwise([0, *(_at_blank(part, edge) for edge in edges), len(part)]):

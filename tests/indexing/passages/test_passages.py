@@ -150,6 +150,13 @@ def test_a_sentence_of_more_than_200_tokens_is_cut_at_blanks_into_pieces_of_like
     assert sentences[2].text.startswith("word74,")
 
 
+def test_signs_beside_each_other_are_a_token_each() -> None:
+    # spaCy alone would take a quarter of an hour for these.
+    splitter = Splitter(max_tokens=200)
+    assert splitter.counts(["word " + "=" * 20_000]) == [20_001]
+    assert [len(piece.text) for piece in splitter.sentences("d", "(" * 20_000)] == [200] * 100
+
+
 def test_dpr_mode_gives_blocks_of_exactly_100_words_with_the_sentences_that_start_in_them() -> None:
     text = " ".join(f"This is sentence number {n}." for n in range(70))  # 350 words
     passages = splitter(mode="dpr").split(document(text))
