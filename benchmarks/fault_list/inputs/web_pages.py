@@ -238,7 +238,7 @@ READ: dict[str, tuple[bytes, str]] = {
 """Name of a response that is read → it, and its text."""
 
 REFUSED: dict[str, tuple[bytes, str]] = {
-    "a cut second gzip member": (record(response(GZIP[:-9], "Content-Encoding: gzip")), "bad_encoding"),
+    "a cut second gzip member": (record(response(GZIP[:-60], "Content-Encoding: gzip")), "bad_encoding"),
     "an unknown coding": (
         record(response(b"\x1f\x9d" + bytes(99), "Content-Encoding: compress")),
         "bad_encoding",
