@@ -199,7 +199,7 @@ def test_reasons_of_refusals_are_explained(tmp_path: Path) -> None:
     assert questions is not None and meaning("questions_rejects", questions)
 
 
-REFUSALS = re.compile(r"(?:rejected|ExtractionFailed)\((?:page, |document, )?\s*\"(\w+)\"")
+REFUSALS = re.compile(r"(?:rejected|ExtractionFailed|Refused)\((?:page, |document, )?\s*\"(\w+)\"")
 
 
 def test_every_reason_in_the_code_has_its_sentence() -> None:
