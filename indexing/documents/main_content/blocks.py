@@ -202,7 +202,7 @@ class BlockReader:
         if body.query_selector("template[shadowrootmode]") is not None:
             tree = tree.parse(_with_shadows(body.html))
             body = tree.body
-            for root in body.query_selector_all("shadow-root").values():
+            for root in reversed(list(body.query_selector_all("shadow-root").values())):
                 _fill_slots(root)
 
         for element in body.query_selector_all(_NO_TEXT).values():
@@ -296,16 +296,19 @@ def _fill_slots(root: Any) -> None:
     for slot in root.query_selector_all("slot").values():
         slots.setdefault(slot.getattr("name") or "", slot)
 
-    filled: set[str] = set()
-    for node in list(root.parent.child_nodes):
+    filling: dict[str, list[Any]] = {}
+    for node in root.parent.child_nodes:
         if node.tag == "shadow-root" or (node.tag == "#text" and not node.text.strip()):
             continue
         name = "" if node.tag.startswith("#") else node.getattr("slot") or ""
-        if name in slots:
-            for shown in [] if name in filled else list(slots[name].child_nodes):
+        filling.setdefault(name, []).append(node)
+
+    for name, slot in reversed(slots.items()):
+        if nodes := filling.get(name):
+            for shown in list(slot.child_nodes):
                 shown.decompose()
-            filled.add(name)
-            slots[name].append_child(node)
+            for node in nodes:
+                slot.append_child(node)
 
 
 def _mend_links(blocks: list[TextBlock]) -> None:

@@ -66,6 +66,17 @@ def test_slots_show_what_stands_beside_their_shadow_root() -> None:
     assert lines(f"<moon-page>{root}</moon-page><p>{SECOND}</p>")[:2] == [FIRST, "None"]
 
 
+def test_what_fills_a_slot_takes_the_place_of_the_slots_and_shadow_roots_in_it() -> None:
+    shadow = '<template shadowrootmode="open">'
+    inner = f"<b-b>{shadow}<slot><p>{COMMENT}</p></slot></template><p>{THIRD}</p></b-b>"
+    root = f'{shadow}<p>{FIRST}</p><slot>{inner}<slot name="more"></slot></slot></template>'
+    more = f'<p slot="more">{COMMENT}</p>'
+
+    assert lines(f"<main><a-a>{root}</a-a></main>") == [FIRST, THIRD]
+    for beside in (f"<p>{SECOND}</p>{more}", f"{more}<p>{SECOND}</p>"):
+        assert lines(f"<main><a-a>{root}{beside}</a-a></main>") == [FIRST, SECOND]
+
+
 def test_a_text_goes_on_beside_the_element_that_has_most_of_it() -> None:
     both, last = f"{FIRST} {SECOND}", f"{SECOND} {THIRD}"
     body = f"<div>{ARTICLE}<p>{FIRST}</p><p>{SECOND}</p></div>"
