@@ -167,8 +167,8 @@ def _lead(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Element
 
 
 def _beside(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Elements) -> set[int]:
-    """`id` of the blocks next to the main text that go on with it, in the same <article> or <main>, or else
-    in the element that holds it."""
+    """`id` of the blocks next to the main text that go on with it, before it or in sections after it, in the
+    same <article> or <main>, or else in the element that holds it."""
     places = [n for n, block in enumerate(blocks) if inside[block.element]]
     main = inside.index(True)
     if not places or not main:
@@ -178,13 +178,16 @@ def _beside(blocks: Sequence[TextBlock], inside: Sequence[bool], elements: Eleme
     while holder and elements.names[holder] not in _TEXTS:
         holder = elements.parents[holder]
     holder = holder or elements.parents[main]
-    before, after = blocks[: places[0]], blocks[places[-1] + 1 :]
-    return _going_on(reversed(before), holder, elements, False) | _going_on(after, holder, elements, True)
+    beside = _going_on(reversed(blocks[: places[0]]), holder, elements)
+    after = blocks[places[-1] + 1 :]
+    if after and elements.names[after[0].element] in HEADINGS:
+        beside |= _going_on(after, holder, elements)
+    return beside
 
 
-def _going_on(blocks: Iterable[TextBlock], holder: int, elements: Elements, in_sections: bool) -> set[int]:
+def _going_on(blocks: Iterable[TextBlock], holder: int, elements: Elements) -> set[int]:
     """`id` of the blocks, from the main text away, up to the first that is neither a heading nor sentences
-    without links; if only sections count, from the first heading on."""
+    without links."""
     chosen: set[int] = set()
     headings: list[TextBlock] = []
     for block in blocks:
@@ -195,7 +198,7 @@ def _going_on(blocks: Iterable[TextBlock], holder: int, elements: Elements, in_s
             continue
 
         is_text = _prose(block, elements) and TWO_SENTENCES.search(block.text) is not None
-        if not is_text or elements.names[block.element] == "li" or (in_sections and not (headings or chosen)):
+        if not is_text or elements.names[block.element] == "li":
             break
         chosen.update(map(id, (block, *headings)))
         headings = []
