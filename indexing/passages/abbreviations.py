@@ -14,17 +14,14 @@ def _words(words: str) -> Words:
 
 STARTERS = _words(
     "A After All Although An And Another Any As At Because Before Both But By Each Even Every For From He "
-    "Her Here His How "
-    "However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One Or Our Perhaps "
-    "She Since So Some "
-    "Still Such That The Their Then There Therefore These They This Those Though Thus To Today Under Unlike "
-    "Until We What "
-    "When Where Whether Which While Who Why With Yet You Your"
+    "Her Here His How However I If In Instead It Its Many Meanwhile Moreover Most My No Not Now On Once One "
+    "Or Our Perhaps She Since So Some Still Such That The Their Then There Therefore These They This Those "
+    "Though Thus To Today Under Unlike Until We What When Where Whether Which While Who Why With Yet You "
+    "Your"
 )
 TITLES = _words(  # a name follows
     "Adm Asst Brig Capt Cmdr Col Cpl Dr Fr Gen Gov Hon Lt Maj Messrs Mlle Mme Mr Mrs Ms Pfc Pres Prof Pvt "
-    "Rep Reps Rev Sen "
-    "Sens Sgt Ssgt Supt"
+    "Rep Reps Rev Sen Sens Sgt Ssgt Supt"
 )
 LATIN = _words("approx ca cf e.g eg i.e ie v vs viz Approx Ca Cf E.g I.e Vs Viz")  # something follows
 BOOKS = _words(  # of the Bible: a chapter and verse follow
@@ -33,9 +30,9 @@ BOOKS = _words(  # of the Bible: a chapter and verse follow
 )
 HALF_DAYS = _words("a.m p.m A.M P.M")
 AFTER_HALF_DAYS = _words(  # the sentence goes on
-    "Eastern Central Mountain Pacific Atlantic Hawaiian Alaska Greenwich Local Standard Daylight Coordinated "
-    "Monday Tuesday Wednesday Thursday Friday Saturday Sunday Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun "
-    "January February March April May June July August September October November December"
+    "Eastern Central Mountain Pacific Atlantic Hawaiian Alaska Greenwich Local Standard Daylight "
+    "Coordinated Monday Tuesday Wednesday Thursday Friday Saturday Sunday Mon Tue Tues Wed Thu Thur Thurs "
+    "Fri Sat Sun January February March April May June July August September October November December"
 )
 BEFORE_NUMBER = _words(
     "no nos nr fig figs eq eqs sec secs ch chap p pp vol vols art arts tab ref refs par para pt ver op ex "

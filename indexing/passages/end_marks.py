@@ -44,7 +44,7 @@ _SYLLABLES = re.compile(rf"{_SYLLABLE}(?:\.{_SYLLABLE})*")
 _ONE_CASE = re.compile("[\u0620-\u06d3\u0904-\u0dc6\u0e01-\u0e2e\u0e81-\u0eae\u10d0-\u10ff\u1780-\u17a2]")
 """A letter of a script without capitals that writes no word as one letter."""
 _GEORGIAN = re.compile("[\u10d0-\u10ff]")
-_SIGNS = re.compile("(?=[\u0900-\u17ff])\\W")
+_VOWEL_SIGNS = re.compile("(?=[\u0900-\u17ff])\\W")
 """Signs of vowels, which are no letters of their own to Unicode."""
 _LETTER_NAME = re.compile("[\u0904-\u0dc6]{1,2}|[\u05d0-\u05ea]")
 """Name of a letter without its signs: जे is J, and in Hebrew a letter is its own name."""
@@ -119,7 +119,8 @@ class EndMark:
         and in a sentence that begins with a small letter: there, one may follow the end of a sentence."""
         if self.is_english or len(self.last) > 6:
             return True
-        beginning = _BEGINNING.match(self.text, self.sentence, self.start - len(self.last))
+        end = min(self.start - len(self.last), self.sentence + _NEAR)
+        beginning = _BEGINNING.match(self.text, self.sentence, end)
         return beginning is not None and beginning["first"].islower()
 
     @property
@@ -194,7 +195,7 @@ class EndMark:
         if self.is_english and self.last in ENGLISH_LAST:
             return True
         form = _DOTTED if self.is_english else _DOTTED_OR_HYPHENATED
-        return form.fullmatch(_SIGNS.sub("", self.last)) is not None
+        return form.fullmatch(_VOWEL_SIGNS.sub("", self.last)) is not None
 
     @property
     def is_followed(self) -> bool:
@@ -228,6 +229,8 @@ class EndMark:
         if not number.isdigit() or len(number) > 3:
             return False
         word = self.start - len(self.last)
+        if word - self.sentence > _NEAR:
+            return False
         return _LIST_BEGINNING.fullmatch(self.text, self.sentence, word) is not None
 
     @property
@@ -264,4 +267,4 @@ class EndMark:
 
 
 def _is_letter_name(word: str) -> bool:
-    return _LETTER_NAME.fullmatch(_SIGNS.sub("", word)) is not None
+    return _LETTER_NAME.fullmatch(_VOWEL_SIGNS.sub("", word)) is not None

@@ -33,7 +33,7 @@ _RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits none of these, except by 
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
 _WORD = re.compile(r"\S+")
 _CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
-_SIGNS = re.compile(r"(?:[^\w\s]|_){50,}")
+_MANY_SIGNS = re.compile(r"(?:[^\w\s]|_){50,}")
 """Signs beside each other, each of which is counted as a token: spaCy looks at all that are left for each one
 that it takes off, and so takes seconds for a line of a thousand."""
 
@@ -212,7 +212,7 @@ class Splitter:
     def _tokenised(self, text: str) -> Iterator[tuple[int, range | Doc]]:
         """(start, tokens) of each part of a text: spaCy's, or the numbers of signs beside each other."""
         position = 0
-        for signs in _SIGNS.finditer(text):
+        for signs in _MANY_SIGNS.finditer(text):
             yield position, self._nlp.tokenizer(text[position : signs.start()])
             yield signs.start(), range(signs.end() - signs.start())
             position = signs.end()
