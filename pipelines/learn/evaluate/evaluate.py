@@ -227,7 +227,9 @@ def evaluate(
     if is_ranker(scores, ranker):
         if not reference.closed:
             raise JobError(
-                f"{scores} needs texts to rank; give an AS2 data set as --labels, not {labels}", BAD_DATA
+                f"{scores} needs texts to rank, and {labels} is not recognised as an AS2 data set; if it is "
+                "one, name its form with --form",
+                BAD_DATA,
             )
         ranked = Counted(rank(scores, labels, form, ranker))
         with progress("evaluate", len(reference.questions), lambda: ranked.questions, what="questions"):
