@@ -27,6 +27,7 @@ _ZONES = {
     **{"MST": "-0700", "MDT": "-0600", "PST": "-0800", "PDT": "-0700"},
 }
 """Name of a zone of RFC 5322, section 4.3 → its offset. Others have several, or none that all know."""
+_LONGEST = 100  # characters of a date with all that its writers add
 _NAMED = re.compile(r"(?<=\d)\s*([A-Za-z]+)(?=$|\s+\d{4}$)")
 _COMMENT = re.compile(r"\s*\([^()]*\)$")
 _MAIL_DATE = re.compile(r"[^:]*:\d\d(?::\d\d)?(?: [+-]\d{4})?(?:\s+\d{4})?")
@@ -134,7 +135,7 @@ def as_date(value: Any) -> str:
     """
     number = Decimal(value) if isinstance(value, float) and isfinite(value) else value
     text = as_text(number).strip()
-    if isinstance(value, bool) or not text:
+    if isinstance(value, bool) or not 0 < len(text) <= _LONGEST:
         return ""
     if iso := iso_date(text):
         return iso

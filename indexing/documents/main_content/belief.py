@@ -32,7 +32,12 @@ _ALIKE = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.6, Hint.HIDDEN: 0.9}
 _PART = 0.1  # share of the prose that all parts but the largest have at the least
 _FEW_LINKS = 0.1  # share of an aside's bytes in links up to which it is a part of the text
 
-TWO_SENTENCES = re.compile(r"[.!?…]\W*\s\W*\w|[。！？।؟۔].*\w")
+_END, _WIDE_END = ".!?…", "。！？।؟۔"  # with a blank after it, and without
+TWO_SENTENCES = re.compile(
+    rf"(?<!\W)[^\w{_END}]*+(?:[{_END}][^\w\s]*+\s\W*+\w)|(?<!\W)[^\w{_WIDE_END}]*+[{_WIDE_END}]\W*+\w"
+)
+"""A mark between two words that may end a sentence. Signs beside each other are read from the first alone: a
+line may be one of thousands of dots."""
 
 
 class Believer:

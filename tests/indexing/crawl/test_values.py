@@ -138,6 +138,7 @@ def test_another_zone_costs_the_date_and_not_the_row(day: str, zone: str) -> Non
         "2024-400",
         "March 2024",
         "3/5/2024",
+        pytest.param("1" + 200_000 * " " + "(a) b", id="long"),
     ],
 )
 def test_what_is_no_date_costs_the_date_and_not_the_row(value: Any) -> None:

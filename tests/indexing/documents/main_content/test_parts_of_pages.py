@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from answermill.indexing.documents.main_content.belief import TWO_SENTENCES
 from answermill.indexing.documents.main_content.hints import signs_of
 from tests.indexing.documents.main_content.test_main_content import (
     ARTICLE,
@@ -75,6 +76,27 @@ def test_what_fills_a_slot_takes_the_place_of_the_slots_and_shadow_roots_in_it()
     assert lines(f"<main><a-a>{root}</a-a></main>") == [FIRST, THIRD]
     for beside in (f"<p>{SECOND}</p>{more}", f"{more}<p>{SECOND}</p>"):
         assert lines(f"<main><a-a>{root}{beside}</a-a></main>") == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize(
+    "text", ["It ended. One", "It ended! ” One", ". . . 5", "来た。帰った", "आया। वह", "a.b 。c"]
+)
+def test_a_mark_between_words_may_end_a_sentence(text: str) -> None:
+    assert TWO_SENTENCES.search(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["It ended.", "a.b", "12.5 km, “a”. ", "来た。", "来た。 ”", ". ?! …", "", "a, b"]
+)
+def test_a_mark_at_an_edge_or_in_a_word_ends_none(text: str) -> None:
+    assert not TWO_SENTENCES.search(text)
+
+
+@pytest.mark.parametrize("signs", [". ", "。", "! ", "…", "。 "])
+def test_a_line_of_signs_is_read_once(signs: str) -> None:
+    """Each sign that read the others once more would take minutes."""
+    assert not TWO_SENTENCES.search(signs * 100_000)
+    assert TWO_SENTENCES.search(f"{signs * 100_000} 。a")
 
 
 def test_a_text_goes_on_beside_the_element_that_has_most_of_it() -> None:
