@@ -7,11 +7,11 @@ BIN = $(VENV)/bin
 CODE = answermill benchmarks experiments files indexing pipelines ranking schemas testing tools
 ENGINES = $(BIN)/pytest -m "" -rs -o faulthandler_timeout=3600
 # On a terminal pip shows how far it is. It would compile all files one after the other; COMPILE takes every core, and leaves out
-# packages' own tests (some have files for another Python, which is no error of ours). It compiles our code too, which many
-# processes of the tests import at once.
+# packages' own tests (some have files for another Python, which is no error of ours), and what a newer Python warns of in packages. It
+# compiles our code too, which many processes of the tests import at once.
 PIP = if [ -t 1 ]; then quiet=; else quiet=--quiet; fi; \
 	$(BIN)/python -m pip install $$quiet --disable-pip-version-check --no-compile -c constraints.txt
-COMPILE = $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib $(CODE) || true
+COMPILE = PYTHONWARNINGS=ignore::SyntaxWarning $(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib $(CODE) || true
 
 .PHONY: sample test test-nightly test-engines test-flink test-spark test-image test-schedulers test-network test-wheel test-pythons check lint pytest docs pages format clean
 
