@@ -27,6 +27,8 @@ _VALID = 2
 _ESCAPED = re.compile(rb"\x1b|~\{")
 """Marks of encodings that are ASCII with escapes: those of ISO 2022, and HZ."""
 _CONTROLS = re.compile("[\0-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
+_NO_TEXT = re.compile("[\x01-\x08\x0e-\x1a\x1c-\x1f\x7f]")
+"""Characters that files of machines have beside their NULs."""
 _ASCII = re.compile("[\0-\x7f]+")
 _HANGUL = re.compile("[가-힣]")
 _RUN = re.compile(rb"[\x80-\xff]{4,}")
@@ -67,7 +69,7 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
 
 def _utf_8(body: bytes) -> str | None:
     try:
-        text = body.decode("utf-8").rstrip("\0")  # which fill up blocks of a fixed size
+        text = body.decode("utf-8")
         # A U+FFFD that stands in the bytes was lost before, and is no other letter in another encoding.
         return _readable(text, text.count("\ufffd"))
     except UnicodeDecodeError:
@@ -120,6 +122,10 @@ def _utf_16(body: bytes) -> str:
 
 
 def _readable(text: str, written: int = 0, share: float = _UNREADABLE) -> str | None:
-    """The text; None if more than a share of it is NULs and U+FFFD, but for those that were `written` so."""
-    unreadable = text.count("\ufffd") - written + text.count("\0")
+    """The text without its NULs, over which browsers pass; None if more than a share of it is U+FFFD, but for
+    those that were `written` so, or control characters beside NULs."""
+    unreadable = text.count("\ufffd") - written
+    if "\0" in text:  # they fill up blocks and fields of a fixed size
+        text = text.replace("\0", "")
+        unreadable += len(_NO_TEXT.findall(text))
     return None if unreadable > share * len(text) else text
