@@ -125,7 +125,7 @@ def _title_and_text(page: RawPage, rules: DocumentRules, extractor: TextExtracto
     if page.text is not None:
         return page.title, page.text
 
-    text = decode(page.body, page.charset, page.content_type)
+    text = decode(page.body, page.charset, page.content_type, page.likely_charset)
     if text is None:
         raise Refused("undecodable", f"{len(page.body)} bytes, charset {page.charset or 'not declared'}")
     if not _is_html(page):

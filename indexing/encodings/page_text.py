@@ -35,11 +35,13 @@ _RUN = re.compile(rb"[\x80-\xff]{4,}")
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 
 
-def decode(body: bytes, charset: str, content_type: str) -> str | None:
-    """The text of a page, or None if no encoding gives a readable one. `charset`: label in the HTTP header.
+def decode(body: bytes, charset: str, content_type: str, likely: str = "") -> str | None:
+    """The text of a page, or None if no encoding gives a readable one. `charset`: label in the HTTP header;
+    `likely`: one that no browser would follow.
 
     The first of these decides that gives a readable text: a byte order mark, UTF-16 by its NULs, UTF-8 if the
-    bytes are that, the header, the page's own declaration, and the encoding that its bytes look like.
+    bytes are that, the header, the page's own declaration, the likely one, and the encoding that its bytes
+    look like.
     Browsers follow the header before the bytes; but other encodings do not look like UTF-8 by chance, and the
     few letters that a cut by the server has spoilt do not change that.
     """
@@ -57,7 +59,7 @@ def decode(body: bytes, charset: str, content_type: str) -> str | None:
         return text
 
     in_page = "" if content_type == "text/plain" else declared_encoding(body, content_type != "text/html")
-    declared = list(filter(None, dict.fromkeys((header, in_page))))
+    declared = list(filter(None, dict.fromkeys((header, in_page, encoding_of(likely)))))
     for encoding in declared:
         if encoding == REPLACEMENT:
             return None

@@ -113,12 +113,16 @@ def test_a_status_line_of_any_version_is_read(tmp_path: Path, status: str) -> No
     assert isinstance(outcome, RawPage) and outcome.body == HTML
 
 
-def test_the_charset_that_a_browser_has_identified_counts_where_the_server_names_none(tmp_path: Path) -> None:
+def test_the_charset_that_a_crawler_has_identified_is_only_likely(tmp_path: Path) -> None:
     identified = {"WARC_Identified_Payload_Type": "text/html; charset=Shift_JIS"}
-    outcome = only(tmp_path, http(), **identified)
-    assert isinstance(outcome, RawPage) and outcome.charset == "Shift_JIS"
-    outcome = only(tmp_path, http(content_type="text/html; charset=utf-8"), **identified)
-    assert isinstance(outcome, RawPage) and outcome.charset == "utf-8"
+    for header, charset, likely in (
+        ("text/html", "", "Shift_JIS"),
+        ("text/html; charset=utf-8", "utf-8", ""),
+        ("text/html charset=koi8-r", "", "koi8-r"),
+    ):
+        outcome = only(tmp_path, http(content_type=header), **identified)
+        assert isinstance(outcome, RawPage)
+        assert (outcome.charset, outcome.likely_charset) == (charset, likely)
 
 
 def test_a_date_that_is_no_iso_8601_is_read(tmp_path: Path) -> None:

@@ -73,6 +73,13 @@ def test_bytes_are_read_in_the_encoding_they_are_in(body: bytes, charset: str, e
     assert decode(body, charset, "text/html") == expected
 
 
+def test_a_charset_that_no_browser_would_follow_comes_after_the_pages_own() -> None:
+    page = f"<meta charset=windows-1251>{RUSSIAN}"
+    assert decode(page.encode("cp1251"), "", "text/html", "koi8-r") == page
+    assert decode(RUSSIAN.encode("koi8-r"), "", "text/html", "koi8-r") == RUSSIAN
+    assert decode(page.encode("cp1251"), "cp1251", "text/html", "koi8-r") == page
+
+
 def test_a_page_of_east_asian_letters_is_refused_before_it_is_read_as_western() -> None:
     body = b"\xb5\xee\xb4\xeb\x81 \x9f\x80" * 50
     assert decode(body, "shift_jis", "text/html") is None
