@@ -14,6 +14,7 @@ from html import unescape
 from typing import Any
 
 from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
+from answermill.indexing.documents.main_content.markup import with_shadows
 
 _NO_TEXT = (
     "script, style, template, svg, iframe, select, object, video, audio, canvas, textarea, math annotation, "
@@ -21,7 +22,6 @@ _NO_TEXT = (
 )
 _RAW = "xmp, plaintext"
 """Elements whose tags are text."""
-_TEMPLATE = re.compile(r"<(/?)template([^<>]*)>")
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _TAG = re.compile("<(/?)([^\\s<>]+)([^<>]*)>([^<]*)")
 """A tag, its attributes, and the text that follows it."""
@@ -200,7 +200,7 @@ class BlockReader:
         if (body := tree.body) is None:
             return cursor.blocks, cursor.elements
         if body.query_selector("template[shadowrootmode]") is not None:
-            tree = tree.parse(_with_shadows(body.html))
+            tree = tree.parse(with_shadows(body.html))
             body = tree.body
             for root in reversed(list(body.query_selector_all("shadow-root").values())):
                 _fill_slots(root)
@@ -275,19 +275,6 @@ def _is_hidden(element: Any | None) -> bool:
         return False
     attributes = "".join(f' {name}="{element.getattr(name)}"' for name in element.attrs)
     return signs_of(element.tag, attributes).hidden
-
-
-def _with_shadows(html: str) -> str:
-    """HTML with the content of its declarative shadow roots in the place of their templates."""
-    shown: list[bool] = []  # of the templates that are open
-
-    def tag(match: re.Match[str]) -> str:
-        if not match[1]:
-            shown.append(' shadowrootmode="' in match[2])
-            return "<shadow-root>" if shown[-1] else match[0]
-        return "</shadow-root>" if shown and shown.pop() else match[0]
-
-    return _TEMPLATE.sub(tag, html)
 
 
 def _fill_slots(root: Any) -> None:
