@@ -14,7 +14,7 @@ from html import unescape
 from typing import Any
 
 from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
-from answermill.indexing.documents.main_content.markup import with_shadows
+from answermill.indexing.documents.main_content.markup import break_lines, with_shadows
 
 _NO_TEXT = (
     "script, style, template, svg, iframe, select, object, video, audio, canvas, textarea, math annotation, "
@@ -29,9 +29,10 @@ _BREAK = "\x1e"  # a line's end in a block; a line end in HTML is a blank
 _GLUE = "\x1f"  # a tag inside a block
 _GLUED = re.compile(rf"{_GLUE}(?<=[^\W\d_]{{2}}[.!?…]{_GLUE}){_GLUE}*(?=[^\W\d_a-z])")
 _CELLS = frozenset({"td", "th"})
+_PREFORMATTED = frozenset({"pre", "listing"})
 _BLOCK_LEVEL = """
     address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure footer form
-    frameset h1 h2 h3 h4 h5 h6 header hgroup legend li main menu nav noscript ol optgroup option p pre search section summary
+    frameset h1 h2 h3 h4 h5 h6 header hgroup legend li listing main menu nav noscript ol optgroup option p pre search section summary
     table tbody td tfoot th thead tr ul"""
 _ELEMENTS = frozenset(_BLOCK_LEVEL.split())
 """All other elements are part of a block, but custom elements and buttons may be one."""
@@ -101,7 +102,7 @@ class Cursor:
     last_link: str = ""
     """Attributes of the link that it ends in."""
     preformatted: int = 0
-    """Open <pre>, in which a line end is one."""
+    """Open elements in which a line end is one."""
     in_custom: bool = False
     """True if the block began in a custom element."""
     after_custom: int = -1
@@ -109,7 +110,7 @@ class Cursor:
 
     def open(self, name: str, signs: Signs) -> None:
         """Enter a new element."""
-        self.preformatted += name == "pre"
+        self.preformatted += name in _PREFORMATTED
         elements = self.elements
         elements.parents.append(self.path[-1])
         elements.names.append(name)
@@ -121,7 +122,7 @@ class Cursor:
 
     def close(self, name: str) -> None:
         """Leave the innermost element."""
-        self.preformatted -= name == "pre"
+        self.preformatted -= name in _PREFORMATTED
         if len(self.path) > 1:  # <xmp> and <plaintext> hold text that looks like tags
             self._end(self.path.pop())
 
@@ -215,7 +216,11 @@ class BlockReader:
             if not _is_text(button):
                 button.decompose()
 
+        break_lines(tree)
+
         html = _COMMENT.sub("", body.html)
+        for mark in (_BREAK, _GLUE):  # characters that no page needs
+            html = html.replace(mark, " ")
         for closes, name, attributes, text in _TAG.findall(html):
             if name in _ELEMENTS or (name == "button" and self._is_block(cursor, closes)):
                 if name in _CELLS:  # cells of a row stand beside each other

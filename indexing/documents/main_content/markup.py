@@ -1,9 +1,11 @@
-"""Shadow roots of a page, which its markup has in templates."""
+"""What a page's markup shows otherwise than its tags say: shadow roots, and elements that their style sets on
+lines of their own."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 _HOSTS = "article aside blockquote body div footer h1 h2 h3 h4 h5 h6 header main nav p section span"
 _MAY_HAVE_ONE = frozenset(_HOSTS.split())
@@ -19,6 +21,12 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _MODE = re.compile(r' shadowrootmode="(?:open|closed)"', re.IGNORECASE)
+# A letter that floats begins a word, whose others stand beside it.
+_OWN_LINE = re.compile(
+    r"(?:^|;)\s*(?:position\s*:\s*(?:absolute|fixed)|display\s*:\s*"
+    r"(?:block|flex|grid|table|table-row|list-item|flow-root|-webkit-box|-webkit-flex))(?![\w-])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(slots=True)
@@ -55,3 +63,15 @@ def with_shadows(html: str) -> str:
         return "<shadow-root>" if is_root else token[0]
 
     return _TOKEN.sub(written, html)
+
+
+def break_lines(tree: Any) -> None:
+    """Set <br> around the elements of a Resiliparse tree whose own style makes them blocks."""
+    for element in tree.body.query_selector_all("[style]").values():
+        if _OWN_LINE.search(element.getattr("style")):
+            holder, after = element.parent, element.next
+            holder.insert_before(tree.create_element("br"), element)
+            if after is None:
+                holder.append_child(tree.create_element("br"))
+            else:
+                holder.insert_before(tree.create_element("br"), after)

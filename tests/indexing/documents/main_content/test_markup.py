@@ -39,3 +39,35 @@ def test_scripts_comments_and_void_elements_have_no_content_that_counts() -> Non
     assert with_shadows(f"<div>{before}{root}</div>") == f"<div>{before}{shown}</div>"
     nested = f"<div>{root.replace('>a<', f'><p>{root}</p>{root}<')}</div>"
     assert with_shadows(nested) == f"<div><shadow-root><p>{shown}</p>{root}</shadow-root></div>"
+
+
+@pytest.mark.parametrize(
+    "style",
+    [
+        "display:block",
+        "color: red; DISPLAY : flex",
+        "display:table-row",
+        "display:block!important",
+        "top:0;position: absolute;left:0",
+    ],
+)
+def test_an_element_that_its_style_sets_on_its_own_line_is_not_glued_to_its_neighbours(style: str) -> None:
+    page = f'<p>{FIRST}<span style="{style}">{SECOND}</span>{THIRD}</p>'
+    assert lines(page) == [FIRST, SECOND, THIRD]
+    assert lines(f'<h2>Moon<b style="{style}">phases</b></h2><p>{FIRST}</p>')[:2] == ["Moon", "phases"]
+
+
+@pytest.mark.parametrize(
+    "style", ["display:inline-block", "display: inline", "display:contents", "float:left", "--display:block"]
+)
+def test_other_styles_cut_no_word(style: str) -> None:
+    page = f'<p><span style="{style}">T</span>his is the Moon. {FIRST}</p>'
+    assert lines(page) == [f"This is the Moon. {FIRST}"]
+
+
+def test_characters_that_no_page_needs_join_and_break_no_words() -> None:
+    assert lines(f"<p>Full\x1fmoon&#x1e;at&#31;night. {FIRST}</p>") == [f"Full moon at night. {FIRST}"]
+
+
+def test_a_listing_is_preformatted() -> None:
+    assert lines(f"<p>{FIRST}<listing>{SECOND}\n{THIRD}</listing>{FIRST}") == [FIRST, SECOND, THIRD, FIRST]
