@@ -16,10 +16,10 @@ from typing import Any
 from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
 from answermill.indexing.documents.main_content.markup import break_lines, with_shadows
 
-_NO_TEXT = (
-    "script, style, template, svg, iframe, select, object, video, audio, canvas, textarea, math annotation, "
-    "noembed, noframes, title, datalist, progress, meter"
-)
+_SHOWN = "svg, iframe, select, object, video, audio, canvas, textarea, progress, meter"
+_BOXES = frozenset(_SHOWN.split(", "))
+"""Pictures and controls, whatever is in them."""
+_NO_TEXT = f"script, style, template, math annotation, noembed, noframes, title, datalist, {_SHOWN}"
 _RAW = "xmp, plaintext"
 """Elements whose tags are text."""
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
@@ -27,6 +27,8 @@ _TAG = re.compile("<(/?)([^\\s<>]+)([^<>]*)>([^<]*)")
 """A tag, its attributes, and the text that follows it."""
 _BREAK = "\x1e"  # a line's end in a block; a line end in HTML is a blank
 _GLUE = "\x1f"  # a tag inside a block
+_BOX = "\x1d"  # a picture or control: no word goes on behind it
+_BOXED = re.compile(rf"(?<=[\w.!?…]){_GLUE}*+{_BOX}[{_GLUE}{_BOX}]*+(?=\w)")
 _GLUED = re.compile(rf"{_GLUE}(?<=[^\W\d_]{{2}}[.!?…]{_GLUE}){_GLUE}*(?=[^\W\d_a-z])")
 _CELLS = frozenset({"td", "th"})
 _PREFORMATTED = frozenset({"pre", "listing"})
@@ -160,6 +162,11 @@ class Cursor:
         elif closes and not text.strip():
             self.after_custom = len(self.pieces) + bool(text)
 
+    def pass_box(self) -> None:
+        """Go over a picture or control."""
+        if self.pieces and self.after_custom != len(self.pieces):
+            self.pieces.append(_BOX)
+
     def join(self, by: str) -> None:
         """Separate the block's text, if it has any, from the text that follows."""
         if self.pieces:
@@ -173,6 +180,8 @@ class Cursor:
         text = self.pieces[0] if len(self.pieces) == 1 else _GLUE.join(self.pieces)
         if "&" in text:
             text = unescape(text)
+        if _BOX in text:
+            text = _BOXED.sub(" ", text).replace(_BOX, "")
         if _GLUE in text:
             text = _GLUED.sub(" ", text).replace(_GLUE, "")
         if _BREAK in text:
@@ -207,19 +216,22 @@ class BlockReader:
                 _fill_slots(root)
 
         for element in body.query_selector_all(_NO_TEXT).values():
-            element.decompose()
+            if element.tag in _BOXES:
+                _show_box(tree, element)
+            else:
+                element.decompose()
         for raw in body.query_selector_all(_RAW).values():
             shown = tree.create_element("pre")
             shown.text = raw.text
             raw.parent.replace_child(shown, raw)
         for button in body.query_selector_all("button").values():
             if not _is_text(button):
-                button.decompose()
+                _show_box(tree, button)
 
         break_lines(tree)
 
         html = _COMMENT.sub("", body.html)
-        for mark in (_BREAK, _GLUE):  # characters that no page needs
+        for mark in (_BREAK, _GLUE, _BOX):  # characters that no page needs
             html = html.replace(mark, " ")
         for closes, name, attributes, text in _TAG.findall(html):
             if name in _ELEMENTS or (name == "button" and self._is_block(cursor, closes)):
@@ -237,6 +249,8 @@ class BlockReader:
                 cursor.join(_BREAK)
             elif name == "hr":
                 cursor.flush()
+            elif name == "img" or (name == "input" and ' type="hidden"' not in attributes):
+                cursor.pass_box()
             elif "-" in name:
                 cursor.pass_custom(closes != "", text)
 
@@ -264,6 +278,11 @@ class BlockReader:
                 self._signs.clear()
             signs = self._signs[attributes] = signs_of(name, attributes)
         return signs
+
+
+def _show_box(tree: Any, element: Any) -> None:
+    """Leave nothing of an element but a picture."""
+    element.parent.replace_child(tree.create_element("img"), element)
 
 
 def _is_text(button: Any) -> bool:

@@ -71,3 +71,36 @@ def test_characters_that_no_page_needs_join_and_break_no_words() -> None:
 
 def test_a_listing_is_preformatted() -> None:
     assert lines(f"<p>{FIRST}<listing>{SECOND}\n{THIRD}</listing>{FIRST}") == [FIRST, SECOND, THIRD, FIRST]
+
+
+@pytest.mark.parametrize(
+    "box",
+    [
+        '<img src="moon.png">',
+        "<svg><title>Moon</title></svg>",
+        "<button>Copy</button>",
+        "<select><option>Moon</select>",
+        "<input><i><video>Moon</video></i>",
+        "<iframe></iframe><img>",
+    ],
+)
+def test_no_word_goes_on_behind_a_picture_or_control(box: str) -> None:
+    for before, after in (("Getty", "Moon"), ("is seen.", "Then"), ("<x-a>Getty</x-a>", "<x-a>Moon</x-a>")):
+        page = f"<p>{FIRST}</p><p>{before}{box}{after}</p><p>{SECOND}</p>"
+        words = " ".join(part.removeprefix("<x-a>").removesuffix("</x-a>") for part in (before, after))
+        assert " ".join(lines(page)[1:-1]) == words
+    assert (
+        lines(f"<p>{FIRST}</p><p>{box}The moon{box}, <b>(</b>{box}full{box}).</p>")[1] == "The moon, (full)."
+    )
+
+
+def test_what_nobody_sees_separates_no_words() -> None:
+    unseen = '<input type="hidden"><script></script><wbr><template>x</template><!-- x -->'
+    assert lines(f"<p>{FIRST}</p><p>Moon{unseen}light</p>{SECOND}")[1] == "Moonlight"
+
+
+def test_a_page_of_pictures_is_read_before_the_suites_time_limit() -> None:
+    assert lines(f"<p>{FIRST}{'<img>' * 200_000} <p>{SECOND}{'<span style=display:block>' * 20}") == [
+        FIRST,
+        SECOND,
+    ]
