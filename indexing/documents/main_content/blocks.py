@@ -14,7 +14,7 @@ from html import unescape
 from typing import Any
 
 from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
-from answermill.indexing.documents.main_content.markup import break_lines, with_shadows
+from answermill.indexing.documents.main_content.markup import follow_styles, with_shadows
 
 _SHOWN = "svg, iframe, select, object, video, audio, canvas, textarea, progress, meter"
 _BOXES = frozenset(_SHOWN.split(", "))
@@ -228,7 +228,7 @@ class BlockReader:
             if not _is_text(button):
                 _show_box(tree, button)
 
-        break_lines(tree)
+        follow_styles(tree)
 
         html = _COMMENT.sub("", body.html)
         for mark in (_BREAK, _GLUE, _BOX):  # characters that no page needs

@@ -27,6 +27,7 @@ _OWN_LINE = re.compile(
     r"(?:block|flex|grid|table|table-row|list-item|flow-root|-webkit-box|-webkit-flex))(?![\w-])",
     re.IGNORECASE,
 )
+_IN_LINE = re.compile(r"(?:^|;)\s*display\s*:\s*(?:inline|contents)(?![\w-])", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -65,13 +66,25 @@ def with_shadows(html: str) -> str:
     return _TOKEN.sub(written, html)
 
 
-def break_lines(tree: Any) -> None:
-    """Set <br> around the elements of a Resiliparse tree whose own style makes them blocks."""
+def follow_styles(tree: Any) -> None:
+    """Set <br> around the elements of a Resiliparse tree whose own style makes them blocks. A <div> or <p>
+    that has nothing but a style, which makes it a part of a line, becomes a <span>."""
     for element in tree.body.query_selector_all("[style]").values():
-        if _OWN_LINE.search(element.getattr("style")):
-            holder, after = element.parent, element.next
-            holder.insert_before(tree.create_element("br"), element)
-            if after is None:
-                holder.append_child(tree.create_element("br"))
-            else:
-                holder.insert_before(tree.create_element("br"), after)
+        style = element.getattr("style")
+        if _OWN_LINE.search(style):
+            _set_around(element, tree)
+        elif element.tag in ("div", "p") and len(element.attrs) == 1 and _IN_LINE.search(style):
+            span = tree.create_element("span")
+            for node in list(element.child_nodes):
+                span.append_child(node)
+            element.parent.replace_child(span, element)
+
+
+def _set_around(element: Any, tree: Any) -> None:
+    """Set <br> before and after an element."""
+    holder, after = element.parent, element.next
+    holder.insert_before(tree.create_element("br"), element)
+    if after is None:
+        holder.append_child(tree.create_element("br"))
+    else:
+        holder.insert_before(tree.create_element("br"), after)

@@ -73,6 +73,15 @@ def test_a_listing_is_preformatted() -> None:
     assert lines(f"<p>{FIRST}<listing>{SECOND}\n{THIRD}</listing>{FIRST}") == [FIRST, SECOND, THIRD, FIRST]
 
 
+def test_an_element_that_its_style_alone_makes_part_of_a_line_begins_none() -> None:
+    page = "<main><p>{}</p><div>The moon <{}>of the Earth</div> rises.</div></main>"
+    whole = [FIRST, "The moon of the Earth rises."]
+    assert lines(page.format(FIRST, 'div style="display: inline"')) == whole
+    assert lines(page.format(FIRST, 'div style="display:contents; color: red"')) == whole
+    for tag in ("div", 'div style="display:inline-block"', 'div class="sub" style="display: inline"'):
+        assert lines(page.format(FIRST, tag)) == [FIRST, "The moon", "of the Earth", "rises."]
+
+
 @pytest.mark.parametrize(
     "box",
     [
