@@ -59,7 +59,6 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
     if media_type not in (HTML, XHTML, PLAIN):
         return place.rejected(NOT_HTML, detail_of(NOT_HTML, media_type) if media_type else "empty")
 
-    charset = declared.charset if declared.name else ""  # no browser looks into a type that is none
     return RawPage(
         source_file=place.file,
         source_offset=place.offset,
@@ -67,13 +66,13 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
         url=place.url,
         date=as_date(fields.get("warc-date", "")),
         content_type=media_type,
-        charset=charset,
+        charset=declared.charset,
         body=body,
         text=None,
         title="",
         doc_id="",
         is_conversion=is_conversion,
-        likely_charset="" if charset else declared.charset or identified.charset,
+        likely_charset="" if declared.charset else declared.likely_charset or identified.charset,
     )
 
 

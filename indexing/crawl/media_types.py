@@ -25,6 +25,8 @@ _UNDECLARED = ("application/octet-stream", "binary/octet-stream", "unknown/unkno
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE = re.compile(r'(?:"(?:[^"\\]|\\.)*"?|[^,"])+')  # of a list, between commas that are not quoted
 _TYPE = re.compile(rf"({_TOKEN}/{_TOKEN})[\t\n\r ]*(?=;|\Z)")
+_LOOSE_TYPE = re.compile(rf"({HTML}|{re.escape(XHTML)})(?=[\t\n\r ])", re.IGNORECASE)
+"""Type with something else behind it, which the standard takes for none and browsers for what it is."""
 _PARAMETER = re.compile(r';[\t\n\r ]*([^;=]*)(?:=(?:"((?:[^"\\]|\\.)*)"?[^;]*|([^;]*)))?')
 _ANY_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
 _BINARY = re.compile(rb"[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")
@@ -49,31 +51,41 @@ _NAMESPACE = b"http://www.w3.org/1999/xhtml"
 
 
 class MediaType(NamedTuple):
-    """A type in lower case, such as 'text/html'; '' if none is known. The charset is that of the header."""
+    """A type in lower case, such as 'text/html'; '' if none is known."""
 
     name: str
     charset: str
+    """Of the header, or of an earlier value in it."""
+    likely_charset: str = ""
+    """Of a header without a charset that browsers would follow: one that is written otherwise than they read
+    it, or with a type that says nothing."""
 
 
 def declared_type(header: str) -> MediaType:
     """The media type that a Content-Type header declares: the last valid one in its list, with the charset of
     an earlier one of the same type if it has none (Fetch, "extract a MIME type").
 
-    >>> declared_type("text/html; charset=koi8-r, TEXT/HTML").name, declared_type("text/html charset=x").name
-    ('text/html', '')
+    >>> declared_type("text/html; charset=koi8-r, TEXT/HTML")
+    MediaType(name='text/html', charset='koi8-r', likely_charset='')
+    >>> declared_type("text/html charset=x")
+    MediaType(name='text/html', charset='', likely_charset='x')
     """
     name = charset = ""
-    for value in _VALUE.findall(header):
-        match = _TYPE.match(value.strip("\t\n\r "))
+    for value in (item.strip("\t\n\r ") for item in _VALUE.findall(header)):
+        match = _TYPE.match(value) or _LOOSE_TYPE.match(value)
         if match is None or match[1] == "*/*":
             continue
         own = next((text for key, text in _parameters(value) if key == "charset" and text), "")
         if own or match[1].lower() != name:
             charset = own
         name = match[1].lower()
-    if not name and (loose := _ANY_CHARSET.search(header)):
-        charset = loose[1]  # of a type that no browser understands, but better than a guess
-    return MediaType("" if name in _UNDECLARED else name, charset)
+
+    likely = ""
+    if name in _UNDECLARED:
+        name, charset, likely = "", "", charset
+    if not charset and (loose := _ANY_CHARSET.search(header)):
+        likely = loose[1]
+    return MediaType(name, charset, likely)
 
 
 def _parameters(value: str) -> Iterator[tuple[str, str]]:

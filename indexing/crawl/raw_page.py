@@ -30,7 +30,7 @@ class RawPage:
     doc_id: str  # '' if none is given
     language: str = ""  # '' if none is given
     is_conversion: bool = False  # text of a page that its crawler has extracted, as in WET files
-    likely_charset: str = ""  # where the header declares none: of a type that is none, or as the crawler says
+    likely_charset: str = ""  # where the header has none that browsers follow
 
 
 class Range(NamedTuple):

@@ -13,7 +13,6 @@ from tests.indexing.crawl.warc_files import HTML, http, only, read, record
 NOT_DECLARED = (
     "",
     "html",
-    "text/html charset=utf-8",
     '"text/html"',
     "text/html:charset=utf-8",
     "text/html/",
@@ -45,11 +44,33 @@ XHTML = b'<html xmlns="http://www.w3.org/1999/xhtml"><head/></html>'
         ("text/html, */*, nonsense", "text/html", ""),
         ("text/html;charset", "text/html", ""),
         ("image/svg+xml", "image/svg+xml", ""),
-        ("text/html charset=koi8-r", "", "koi8-r"),
+        ("text/html charset=koi8-r", "text/html", ""),
+        ("TEXT/HTML (a page)", "text/html", ""),
+        ("image/png, application/xhtml+xml charset", "application/xhtml+xml", ""),
+        ("image/png charset=koi8-r", "", ""),
     ],
 )
 def test_a_content_type_is_read_as_the_fetch_standard_does(header: str, name: str, charset: str) -> None:
-    assert declared_type(header) == (name, charset)
+    assert declared_type(header)[:2] == (name, charset)
+
+
+@pytest.mark.parametrize(
+    ("header", "likely"),
+    [
+        ("text/html charset=koi8-r", "koi8-r"),
+        ("charset='koi8-r'", "koi8-r"),
+        ("application/octet-stream; charset=koi8-r", "koi8-r"),
+        ("text/html; charset=utf-8, text/html charset=koi8-r", ""),
+        ("text/html", ""),
+    ],
+)
+def test_a_charset_that_browsers_would_not_find_is_only_likely(header: str, likely: str) -> None:
+    assert declared_type(header).likely_charset == likely
+
+
+def test_a_type_with_something_behind_it_makes_a_page_of_what_does_not_look_like_one(tmp_path: Path) -> None:
+    outcome = only(tmp_path, http(b"<span>Moon</span>", content_type="text/html charset=utf-8"))
+    assert isinstance(outcome, RawPage) and outcome.content_type == "text/html"
 
 
 @pytest.mark.parametrize("header", NOT_DECLARED)
