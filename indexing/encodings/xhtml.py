@@ -19,7 +19,11 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _DOCTYPE = re.compile(r"<!DOCTYPE[^\[<>]*\[.*?\]\s*>", re.DOTALL)
-_PREFIX = re.compile(r"\sxmlns:([\w.-]+)\s*=\s*[\"']http://www\.w3\.org/1999/xhtml[\"']")
+_PREFIX = re.compile(
+    r"\sxmlns:([\w.-]+)\s*=\s*[\"']http://www\.w3\.org/(?:1999/xhtml|2000/svg|1998/Math/MathML)[\"']"
+)
+"""Prefix of elements that a parser of HTML knows by their names alone."""
+_PREFIXED = re.compile(r"<(/?)([\w.-]+):")
 _ENTITY = re.compile(r"<!ENTITY\s+([A-Za-z_][\w.-]*)\s+(?:\"([^\"]*)\"|'([^']*)')\s*>")
 _REFERENCE = re.compile(r"&([A-Za-z_][\w.-]*);")
 _MOST, _LONGEST, _NESTED = 200, 500, 3
@@ -37,8 +41,8 @@ def as_html(page: str) -> str:
     >>> as_html('<?xml version="1.0"?><div><script src="a"/><br/><![CDATA[1 < 2]]></div>')
     '<div><script src="a"></script><br/>1 &lt; 2</div>'
     """
-    for prefix in dict.fromkeys(_PREFIX.findall(page[:_HEAD])):
-        page = re.sub(rf"<(/?){re.escape(prefix)}:", r"<\1", page)
+    if known := frozenset(_PREFIX.findall(page[:_HEAD])):
+        page = _PREFIXED.sub(lambda tag: f"<{tag[1]}" if tag[2] in known else tag[0], page)
 
     entities: dict[str, str] = {}
     if (start := page.find("<!DOCTYPE")) >= 0 and (declared := _DOCTYPE.match(page, start)):

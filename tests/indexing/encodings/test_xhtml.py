@@ -5,6 +5,7 @@ import pytest
 from answermill.indexing.encodings.xhtml import as_html
 
 SPACE = "http://www.w3.org/1999/xhtml"
+SVG, MATH = "http://www.w3.org/2000/svg", "http://www.w3.org/1998/Math/MathML"
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,11 @@ SPACE = "http://www.w3.org/1999/xhtml"
         ('<!DOCTYPE html [<!ENTITY a "b>">]><p/>', "<!DOCTYPE html><p></p>"),
         (f"<?xml?>\n<h:html xmlns:h='{SPACE}'><h:p/></h:html>", f"\n<html xmlns:h='{SPACE}'><p></p></html>"),
         (f"<html xmlns:h='{SPACE}'><h:p/><g:p/>", f"<html xmlns:h='{SPACE}'><p></p><g:p></g:p>"),
+        (
+            f"<p xmlns:s='{SVG}'><s:svg><s:text/></s:svg></p>",
+            f"<p xmlns:s='{SVG}'><svg><text></text></svg></p>",
+        ),
+        (f"<m:math xmlns:m='{MATH}'><m:mi>x</m:mi></m:math>", f"<math xmlns:m='{MATH}'><mi>x</mi></math>"),
         (
             "<!DOCTYPE html [<!ENTITY a '1 &b;'><!ENTITY b \"<i>2</i>\"><!ENTITY a '3'>]>"
             "&a; &c; &amp;<!--&a;-->",
@@ -40,6 +46,11 @@ def test_what_xml_and_html_read_otherwise_is_written_as_html(xhtml: str, html: s
 )
 def test_a_page_of_megabytes_of_open_tags_is_written_before_the_suites_time_limit(piece: str) -> None:
     assert len(as_html(piece * (3_000_000 // len(piece)))) < 5_000_000
+
+
+def test_a_page_of_many_prefixes_is_written_before_the_suites_time_limit() -> None:
+    prefixes = "".join(f" xmlns:a{n}='{SPACE}'" for n in range(1_200))
+    assert as_html(f"<a{prefixes}>{'<a7:p>' * 500_000}").endswith("'><p>" + "<p>" * 499_999)
 
 
 def test_entities_do_not_make_a_page_much_longer() -> None:
