@@ -1,5 +1,5 @@
-"""What a page's markup shows otherwise than its tags say: shadow roots, and elements that their style sets on
-lines of their own."""
+"""What a page shows otherwise than its tags say: shadow roots, and elements that their style makes lines, or
+parts of one."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _WITHOUT_END = (
 )
 _VOID = frozenset(_WITHOUT_END.split())
 _TOKEN = re.compile(
-    r"<!--.*?-->"
-    r"|<(?P<raw>script|style|xmp|iframe|noembed|noframes|plaintext)(?=[\s>])[^<>]*>.*?</(?P=raw)>"
-    r"|<(?P<closes>/?)(?P<name>[^\s<>]+)(?P<attributes>[^<>]*)>",
+    r"<!--(?:.*?-->|.*)"
+    r"|<(?P<raw>script|style|xmp|iframe|noembed|noframes|plaintext)(?=[\s>])[^<>]*+>.*?(?:</(?P=raw)>|\Z)"
+    r"|<(?P<closes>/?)(?P<name>[^\s<>]++)(?P<attributes>[^<>]*+)>",
     re.DOTALL,
 )
 _MODE = re.compile(r' shadowrootmode="(?:open|closed)"', re.IGNORECASE)

@@ -108,6 +108,12 @@ def test_what_nobody_sees_separates_no_words() -> None:
     assert lines(f"<p>{FIRST}</p><p>Moon{unseen}light</p>{SECOND}")[1] == "Moonlight"
 
 
+@pytest.mark.parametrize("piece", ["<!--", "<a ", "a", "<script>", "<b>", "<template>"])
+def test_megabytes_of_open_tags_are_written_before_the_suites_time_limit(piece: str) -> None:
+    text = piece * (2_000_000 // len(piece))
+    assert with_shadows(f"<div><{text}</div>").endswith("</div>")
+
+
 def test_a_page_of_pictures_is_read_before_the_suites_time_limit() -> None:
     assert lines(f"<p>{FIRST}{'<img>' * 200_000} <p>{SECOND}{'<span style=display:block>' * 20}") == [
         FIRST,
