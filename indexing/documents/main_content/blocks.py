@@ -14,14 +14,8 @@ from html import unescape
 from typing import Any
 
 from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
-from answermill.indexing.documents.main_content.markup import follow_styles, with_shadows
+from answermill.indexing.documents.main_content.markup import NAMING, shown_body
 
-_SHOWN = "svg, iframe, select, object, video, audio, canvas, textarea, progress, meter"
-_BOXES = frozenset(_SHOWN.split(", "))
-"""Pictures and controls, whatever is in them."""
-_NO_TEXT = f"script, style, template, math annotation, noembed, noframes, title, datalist, {_SHOWN}"
-_RAW = "xmp, plaintext"
-"""Elements whose tags are text."""
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _TAG = re.compile("<(/?)([^\\s<>]+)([^<>]*)>([^<]*)")
 """A tag, its attributes, and the text that follows it."""
@@ -38,8 +32,6 @@ _BLOCK_LEVEL = """
     table tbody td tfoot th thead tr ul"""
 _ELEMENTS = frozenset(_BLOCK_LEVEL.split())
 """All other elements are part of a block, but custom elements and buttons may be one."""
-_NAMING = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"})
-"""Elements in which a button is their text."""
 _CONTROLS = re.compile(r' (?:href="#|aria-controls="|data-(?:bs-)?target="#)([^"]+)"')
 _SENTENCE = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]]*$")
 _SENTENCE_LINK = 80  # bytes in a link from which they may be a sentence
@@ -207,30 +199,10 @@ class BlockReader:
         """The blocks of a Resiliparse tree, in their order, and its elements; the tree loses scripts, buttons
         and the like."""
         cursor = Cursor()
-        if (body := tree.body) is None:
+        if tree.body is None:
             return cursor.blocks, cursor.elements
-        if body.query_selector("template[shadowrootmode]") is not None:
-            tree = tree.parse(with_shadows(body.html))
-            body = tree.body
-            for root in reversed(list(body.query_selector_all("shadow-root").values())):
-                _fill_slots(root)
 
-        for element in body.query_selector_all(_NO_TEXT).values():
-            if element.tag in _BOXES:
-                _show_box(tree, element)
-            else:
-                element.decompose()
-        for raw in body.query_selector_all(_RAW).values():
-            shown = tree.create_element("pre")
-            shown.text = raw.text
-            raw.parent.replace_child(shown, raw)
-        for button in body.query_selector_all("button").values():
-            if not _is_text(button):
-                _show_box(tree, button)
-
-        follow_styles(tree)
-
-        html = _COMMENT.sub("", body.html)
+        html = _COMMENT.sub("", shown_body(tree).html)
         for mark in (_BREAK, _GLUE, _BOX):  # characters that no page needs
             html = html.replace(mark, " ")
         for closes, name, attributes, text in _TAG.findall(html):
@@ -267,7 +239,7 @@ class BlockReader:
     def _is_block(cursor: Cursor, closes: str) -> bool:
         """True if a button is no part of a heading, which it is the text of."""
         name = cursor.elements.names[cursor.path[-1]]
-        return name == "button" if closes else name not in _NAMING
+        return name == "button" if closes else name not in NAMING
 
     def _signs_of(self, name: str, attributes: str) -> Signs:
         if name == "aside":  # the only one whose attributes are read with its name
@@ -278,48 +250,6 @@ class BlockReader:
                 self._signs.clear()
             signs = self._signs[attributes] = signs_of(name, attributes)
         return signs
-
-
-def _show_box(tree: Any, element: Any) -> None:
-    """Leave nothing of an element but a picture."""
-    element.parent.replace_child(tree.create_element("img"), element)
-
-
-def _is_text(button: Any) -> bool:
-    """True if a button opens something, or is all of a heading."""
-    if button.hasattr("aria-expanded") or button.hasattr("aria-controls") or _is_hidden(button.next_element):
-        return True
-    holder = button.parent
-    return holder is not None and holder.tag in _NAMING and holder.text.strip() == button.text.strip()
-
-
-def _is_hidden(element: Any | None) -> bool:
-    """True for an element that its own attributes hide."""
-    if element is None:
-        return False
-    attributes = "".join(f' {name}="{element.getattr(name)}"' for name in element.attrs)
-    return signs_of(element.tag, attributes).hidden
-
-
-def _fill_slots(root: Any) -> None:
-    """Move the nodes beside a shadow root into its slots, in place of the content for when there are none."""
-    slots: dict[str, Any] = {}
-    for slot in root.query_selector_all("slot").values():
-        slots.setdefault(slot.getattr("name") or "", slot)
-
-    filling: dict[str, list[Any]] = {}
-    for node in root.parent.child_nodes:
-        if node.tag == "shadow-root" or (node.tag == "#text" and not node.text.strip()):
-            continue
-        name = "" if node.tag.startswith("#") else node.getattr("slot") or ""
-        filling.setdefault(name, []).append(node)
-
-    for name, slot in reversed(slots.items()):
-        if nodes := filling.get(name):
-            for shown in list(slot.child_nodes):
-                shown.decompose()
-            for node in nodes:
-                slot.append_child(node)
 
 
 def _mend_links(blocks: list[TextBlock]) -> None:

@@ -1,5 +1,9 @@
-"""What a page shows otherwise than its tags say: shadow roots, and elements that their style makes lines, or
-parts of one."""
+"""The body of a page as a browser would show it, with its default styles.
+
+Shadow roots stand in the place of their elements' content, their slots filled; scripts and the like are gone;
+pictures and controls are images without text; and elements whose own style makes them lines, or parts of one,
+are such by their tags.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from answermill.indexing.documents.main_content.hints import signs_of
+
+NAMING = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"})
+"""Elements in which a button is their text."""
+_NO_TEXT = "script, style, template, math annotation, noembed, noframes, title, datalist"
+_BOXES = "svg, iframe, select, object, video, audio, canvas, textarea, progress, meter"
+"""Pictures and controls, whatever is in them."""
+_RAW = "xmp, plaintext"
+"""Elements whose tags are text."""
 _HOSTS = "article aside blockquote body div footer h1 h2 h3 h4 h5 h6 header main nav p section span"
 _MAY_HAVE_ONE = frozenset(_HOSTS.split())
 """Elements that may have a shadow root, beside custom ones."""
@@ -39,6 +52,33 @@ class _Open:
     has_root: bool = False
 
 
+def shown_body(tree: Any) -> Any:
+    """The body of a Resiliparse tree, or of another tree if it has shadow roots. The tree must have one, and
+    loses what is not shown."""
+    body = tree.body
+    if body.query_selector("template[shadowrootmode]") is not None:
+        tree = tree.parse(with_shadows(body.html))
+        body = tree.body
+        # From the innermost outwards: what fills a slot takes the place of the roots in it.
+        for root in reversed(list(body.query_selector_all("shadow-root").values())):
+            _fill_slots(root)
+
+    for element in body.query_selector_all(_NO_TEXT).values():
+        element.decompose()
+    for element in body.query_selector_all(_BOXES).values():
+        _show_box(element, tree)
+    for raw in body.query_selector_all(_RAW).values():
+        shown = tree.create_element("pre")
+        shown.text = raw.text
+        raw.parent.replace_child(shown, raw)
+    for button in body.query_selector_all("button").values():
+        if not _is_text(button):
+            _show_box(button, tree)
+
+    _follow_styles(tree)
+    return body
+
+
 def with_shadows(html: str) -> str:
     """HTML, as Resiliparse writes it, with the content of its declarative shadow roots in the place of their
     templates. An element has one, if it may have any: its first.
@@ -66,7 +106,49 @@ def with_shadows(html: str) -> str:
     return _TOKEN.sub(written, html)
 
 
-def follow_styles(tree: Any) -> None:
+def _fill_slots(root: Any) -> None:
+    """Move the nodes beside a shadow root into its slots, in place of the content for when there are none."""
+    slots: dict[str, Any] = {}
+    for slot in root.query_selector_all("slot").values():
+        slots.setdefault(slot.getattr("name") or "", slot)
+
+    filling: dict[str, list[Any]] = {}
+    for node in root.parent.child_nodes:
+        if node.tag == "shadow-root" or (node.tag == "#text" and not node.text.strip()):
+            continue
+        name = "" if node.tag.startswith("#") else node.getattr("slot") or ""
+        filling.setdefault(name, []).append(node)
+
+    for name, slot in reversed(slots.items()):
+        if nodes := filling.get(name):
+            for shown in list(slot.child_nodes):
+                shown.decompose()
+            for node in nodes:
+                slot.append_child(node)
+
+
+def _show_box(element: Any, tree: Any) -> None:
+    """Leave nothing of an element but a picture."""
+    element.parent.replace_child(tree.create_element("img"), element)
+
+
+def _is_text(button: Any) -> bool:
+    """True if a button opens something, or is all of a heading."""
+    if button.hasattr("aria-expanded") or button.hasattr("aria-controls") or _is_hidden(button.next_element):
+        return True
+    holder = button.parent
+    return holder is not None and holder.tag in NAMING and holder.text.strip() == button.text.strip()
+
+
+def _is_hidden(element: Any | None) -> bool:
+    """True for an element that its own attributes hide."""
+    if element is None:
+        return False
+    attributes = "".join(f' {name}="{element.getattr(name)}"' for name in element.attrs)
+    return signs_of(element.tag, attributes).hidden
+
+
+def _follow_styles(tree: Any) -> None:
     """Set <br> around the elements of a Resiliparse tree whose own style makes them blocks. A <div> or <p>
     that has nothing but a style, which makes it a part of a line, becomes a <span>."""
     for element in tree.body.query_selector_all("[style]").values():

@@ -119,3 +119,12 @@ def test_a_page_of_pictures_is_read_before_the_suites_time_limit() -> None:
         FIRST,
         SECOND,
     ]
+
+
+@pytest.mark.parametrize(
+    "gone", ["datalist", "noembed", "template", "math><annotation", "object", "svg><foreignObject"]
+)
+def test_pictures_and_controls_go_with_what_they_are_in(gone: str) -> None:
+    inside = "<svg><title>A</title></svg><select><option>B</select><button>C</button>"
+    page = f"<main><p>{FIRST}</p><{gone}>{inside}</{gone.rpartition('<')[2]}><p>{SECOND}</p></main>"
+    assert lines(page) == [FIRST, SECOND]
