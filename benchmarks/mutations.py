@@ -39,8 +39,8 @@ class Fault(NamedTuple):
 FAULTS = (
     Fault(
         "ties_reversed",
-        "key=lambda i: -values[i])",
-        "key=lambda i: (-values[i], -i))",
+        'order = np.argsort(-values, kind="stable")',
+        "order = np.lexsort((-np.arange(len(values)), -values))",
         "ranking/test_reranker.py",
     ),
     Fault(
