@@ -3,7 +3,6 @@ tools do or as `--columns` says; else as the same table with tabs (`tabular.TSV`
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.formats.tabular import BINARY, UNNAMED, NamedCells, names_of, parse_rows
 from answermill.pipelines.data.inputs.columns import CANDIDATES, Columns
 from answermill.pipelines.data.inputs.table_rows import TableRow, needed_cell, table_rows
-from answermill.pipelines.data.inputs.text_lines import bad
+from answermill.pipelines.data.inputs.text_lines import bad, csv_header
 from answermill.pipelines.errors import BAD_DATA, JobError
 
 _CSV, _JSON = (".csv",), (".jsonl", ".ndjson", ".json")
@@ -82,11 +81,8 @@ def _text(path: Path, line: int, name: str, value: Any) -> str:
 def _is_csv(head: FileHead) -> bool:
     if not head.path.name.lower().removesuffix(".gz").endswith(_CSV) or not head.lines:
         return False
-    for separator in ",;":
-        cells = next(csv.reader([head.lines[0]], delimiter=separator), [])
-        if names_of(cells, head.columns) is not None:
-            return True
-    return False
+    # Excel's 'sep=;' is no header.
+    return any(names_of(csv_header(line), head.columns) is not None for line in head.lines[:2])
 
 
 def _is_jsonl(head: FileHead) -> bool:

@@ -107,7 +107,7 @@ def _rows_of_cells(
         if len(cells) != len(names):
             advice = "; a cell with a comma must be in quotes" if between == "commas" else ""
             if between == "tabs" and '"' in "".join(cells):
-                advice = "; a cell in quotes may not go on in the next line"
+                advice = "; a cell may hold neither a tab nor a line end: write CSV or JSONL"
             raise bad(path, line, f"{len(cells)} cells where the header has {len(names)}{advice}")
 
         row = dict(zip(names, cells, strict=True))

@@ -42,6 +42,8 @@ def short(rows: list[LabelledCandidate]) -> list[tuple[str, str, str, str]]:
     [
         ("set.csv", csv()),
         ("set.csv", csv(between=";")),
+        ("set.csv", "sep=;\n" + csv(between=";")),
+        ("set.csv", csv(between="\t")),
         ("set.jsonl", jsonl()),
         ("set.csv", csv(OTHER)),
         ("set.jsonl", jsonl(OTHER)),

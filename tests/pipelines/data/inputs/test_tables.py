@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
+import lzma
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -427,6 +429,9 @@ def test_cells_in_the_quotes_of_csv_are_read_without_them_or_refused_with_their_
         '\ufeff"id";"text";""\r\n"7";"Who?";\r\n;;\r\n"8";"Why\r\n""so""?";\r\n',
         'text,id\nWho?,7\n"Why\t""so""?",8',
         '7,Who?\n8,"Why ""so""?"\n',
+        'id;text;"notes, if any"\n7;Who?;\n8;"Why ""so""?";a\n',
+        'sep=;\r\nid;text\r\n7;Who?\r\n8;"Why ""so""?"\r\n',
+        'id\ttext\n7\tWho?\n8\t"Why ""so""?"\n',
     ],
 )
 def test_a_csv_is_read_with_its_quotes_by_comma_or_semicolon(tmp_path, text):
@@ -435,6 +440,52 @@ def test_a_csv_is_read_with_its_quotes_by_comma_or_semicolon(tmp_path, text):
     with gzip.open(tmp_path / "q.csv.gz", "wb") as file:
         file.write(text.encode())
     assert read_questions(tmp_path / "q.csv.gz") == TWO
+
+
+def test_what_is_first_between_cells_is_between_all_of_them(tmp_path):
+    rows = read_given_questions(put(tmp_path / "q.csv", "q1;What is this, a test?\nq2;Who?\n"))
+    assert [row.question for row in rows] == [Question("q1", "What is this, a test?"), Question("q2", "Who?")]
+    rows = read_given_questions(put(tmp_path / "q.csv", "sep=;\nid;text\nq1;Who?\n"))
+    assert [row.number for row in rows] == [3]
+
+
+def test_a_long_cell_of_a_column_that_is_not_read_is_no_reason_to_refuse_a_row(tmp_path):
+    page = "x" * 200_000
+    rows = read_questions(put(tmp_path / "q.csv", f"id,text,page\n7,Who?,{page}\n"))
+    assert rows == [Question("7", "Who?")]
+    quoted = f'"id"\t"text"\t"page"\n"7"\t"Who?"\t"{page}"\n'
+    assert read_questions(put(tmp_path / "q.tsv", quoted)) == rows
+
+
+def test_cells_that_duckdb_polars_and_databases_write_as_empty_are_empty(tmp_path):
+    for empty in ('""', r"\N"):
+        with pytest.raises(JobError, match=r"q.tsv:2: no text: the cell is empty"):
+            read_questions(put(tmp_path / "q.tsv", f"question_id\ttext\n7\t{empty}\n"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("q.csv", b"PK\x03\x04\x14\x00", r"no text: it is a spreadsheet or ZIP file; save it as CSV UTF-8"),
+        ("q.tsv", b"PAR1\x15\x04", r"it is Parquet; let its name end in .parquet"),
+        ("q.tsv", bz2.compress(b"id\ttext\n7\tWho?\n"), r"packed by bzip2; unpack it, or pack it with gzip"),
+        ("q.jsonl", lzma.compress(b'{"id": 7, "text": "Who?"}\n'), r"packed by xz; unpack it"),
+        ("q.csv", "id,text\n7,Who?\n".encode("utf-16"), r"q.csv:1: this file is UTF-16; save it as UTF-8"),
+        ("q.csv", b"id,text\r7,Who?\r", r"q.csv:1: the lines of this file end in \\r alone, as on old Macs"),
+        ("q.tsv", b"id\ttext\r7\tWho?", r"q.tsv:1: the lines of this file end in \\r alone"),
+        ("q.csv", b"id,text\n7,Who\rwas?\n", r"q.csv:2: this row has a \\r outside quotes; put the whole"),
+        (
+            "q.tsv",
+            b'id\ttext\n7\t"Who\twas?"\n',
+            r":2: 3 cells .* a cell may hold neither a tab nor a line end",
+        ),
+    ],
+)
+def test_a_file_that_is_no_table_of_text_is_refused_with_what_it_is(tmp_path, name, content, says):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(JobError, match=says) as e:
+        read_questions(tmp_path / name)
+    assert e.value.code == BAD_DATA
 
 
 def test_columns_of_a_csv_may_be_named_and_a_row_is_known_by_the_line_in_which_it_begins(tmp_path):
