@@ -9,8 +9,12 @@ from typing import Any
 
 from answermill.pipelines.data.annotation_tools.tool import QUESTION, ExportedLabel, ExportRow, Malformed
 
-_LABELS = {"correct": 1, "1": 1, "yes": 1, "true": 1, "wrong": 0, "0": 0, "no": 0, "false": 0}
+_LABELS = {
+    **dict.fromkeys(("correct", "1", "1.0", "yes", "true"), 1),
+    **dict.fromkeys(("wrong", "0", "0.0", "no", "false"), 0),
+}
 _UNDECIDED = "cannot tell"
+_EXACT = 2**53  # from which a float stands for several whole numbers
 
 
 def label_of(choices: Sequence[Any]) -> tuple[int | None, str, str]:
@@ -96,7 +100,13 @@ def list_at(row: ExportRow, name: str) -> list[Any]:
 
 
 def text_of(value: Any) -> str:
-    """Strings, whole numbers and truth values as strings; '' of anything else."""
+    """Strings, whole numbers and truth values as strings; '' of anything else.
+
+    >>> [text_of(value) for value in ("a", 7, Decimal("7.0"), True, 7.5, None)]
+    ['a', '7', '7', 'True', '', '']
+    """
+    if isinstance(value, (float, Decimal)) and abs(value) < _EXACT and value % 1 == 0:
+        value = int(value)
     return _without_surrogates(str(value)) if isinstance(value, (str, int)) else ""
 
 

@@ -8,10 +8,10 @@ caller. If a format itself must leave something out, or decide, its reader count
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,14 @@ from answermill.pipelines.data.formats import (
 )
 from answermill.pipelines.data.formats.format import FileHead, Form, Format, TableOptions, table_form
 from answermill.pipelines.data.formats.rows_in_order import in_order
+from answermill.pipelines.data.formats.tabular import label_advice
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
+from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.schemas import plug_ins
 from answermill.schemas.labels import LabelledCandidate
+
+_TRIED = 10_000  # lines of a file that is not recognised, which may not be text
 
 FORMATS: dict[str, Format[Any]] = {
     known.name: known
@@ -73,6 +77,7 @@ def read_dataset(
     name = name or recognise(path, columns)
     known = "; ".join(f"{reader.name} ({reader.about})" for reader in known_formats())
     if name is None:
+        _refuse_unreadable(path)
         problem = f"not recognised as a data set; name its form, one of: {known}{_first_line(path)}"
         raise JobError(f"{path}: {problem}", BAD_DATA)
     if name not in FORMATS and not plug_ins.is_known(plug_ins.FORMATS, name):
@@ -127,12 +132,21 @@ def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCand
         yield list(group)
 
 
+def _refuse_unreadable(path: Path) -> None:
+    """Raise JobError (65) where the first lines of a file that no format recognises cannot be read as text:
+    it may be packed, a spreadsheet, or of another encoding."""
+    if not path.name.endswith(".parquet"):
+        deque(islice(lines(path), _TRIED), maxlen=0)
+
+
 def _first_line(path: Path) -> str:
-    """The names in a first line that looks like a table's, for a message; '' where it does not."""
-    head = next(iter(FileHead.of(path).lines), "")
-    if "\t" not in head:
+    """The cells of a first line that looks like a table's, for a message; '' where it does not."""
+    rows = [line.split("\t") for line in FileHead.of(path).lines]
+    if not rows or len(rows[0]) == 1:
         return ""
-    names = ", ".join(head.split("\t"))[:120]
+    if about_labels := label_advice(rows):
+        return f". {about_labels}"
+    names = ", ".join(rows[0])[:120]
     advice = "write --columns question=NAME text=NAME label=NAME"
     return f". Its first line has {names}; if these are columns, {advice}"
 

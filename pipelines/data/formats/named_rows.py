@@ -10,9 +10,10 @@ from typing import Any
 
 from answermill.pipelines.data.formats.format import FileHead, Format, TableOptions
 from answermill.pipelines.data.formats.rows_in_order import Row
-from answermill.pipelines.data.formats.tabular import BINARY, UNNAMED, NamedCells, names_of, parse_rows
+from answermill.pipelines.data.formats.tabular import UNNAMED, NamedCells, names_of, parse_rows
 from answermill.pipelines.data.inputs.columns import CANDIDATES, Columns
 from answermill.pipelines.data.inputs.table_rows import TableRow, needed_cell, table_rows
+from answermill.pipelines.data.inputs.tables import BINARY
 from answermill.pipelines.data.inputs.text_lines import bad, csv_header
 from answermill.pipelines.errors import BAD_DATA, JobError
 

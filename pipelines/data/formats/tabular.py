@@ -22,12 +22,13 @@ from answermill.pipelines.data.formats.format import FileHead, Format, Options, 
 from answermill.pipelines.data.formats.rows_in_order import Row, field
 from answermill.pipelines.data.inputs.columns import AS_NAMED, CANDIDATES, Columns
 from answermill.pipelines.data.inputs.table_rows import header_names, without_blank_end
+from answermill.pipelines.data.inputs.tables import BINARY
 from answermill.pipelines.data.inputs.text_lines import bad, json_lines, lines, tab_cells, tab_lines
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 
 WIKIQA_COLUMNS = ("QuestionID", "Question", "DocumentID", "DocumentTitle", "SentenceID", "Sentence", "Label")
-BINARY = {"0": 0, "1": 1}
 _CLASSES = {"1": 0, "2": 0, "3": 0, "4": 1}  # of ASNQ
+_LONGEST_LABEL, _MOST_LABELS = 30, 10  # characters and number of what may be labels of another kind
 _TAB = "\t"
 UNNAMED = ("question", "text", "label")  # the cells of a table without a header
 
@@ -51,9 +52,9 @@ def read_wikiqa(path: Path, counted: Counter[str], options: Options) -> Iterator
 
 
 def read_tsv(path: Path, counted: Counter[str], options: TableOptions) -> Iterator[Row]:
-    """Labels 0 and 1. With a header that names at least question, sentence and label, any order and the
-    further columns of WikiQA; without one `question, sentence, label` or `question id, question, sentence,
-    label`."""
+    """Labels as BINARY has them. With a header that names at least question, sentence and label, any order
+    and the further columns of WikiQA; without one `question, sentence, label` or `question id, question,
+    sentence, label`."""
     rows, columns = tab_lines(path), options.columns
     line, first = next(rows, (1, [""] * len(UNNAMED)))
     names = names_of(first, columns)
@@ -63,7 +64,7 @@ def read_tsv(path: Path, counted: Counter[str], options: TableOptions) -> Iterat
         names = names[:width]
     else:
         names = UNNAMED if len(first) == len(UNNAMED) else ("question_id", *UNNAMED)
-        if columns.named or (columns.is_header(CANDIDATES, first) and first[-1] not in BINARY):
+        if columns.named or (columns.is_header(CANDIDATES, first) and first[-1].casefold() not in BINARY):
             absent = [name for name in UNNAMED if name not in columns.find(CANDIDATES, first)]
             raise columns.missing(path, line, absent[0] if absent else "question_id", first)
         if len(first) != len(names):
@@ -154,17 +155,33 @@ def table_format(head: FileHead) -> str | None:
     if names_of(table[0], head.columns) is not None:
         return "tsv"
 
-    rows = [cells for cells in table if len(cells) == 3 and cells[2] in BINARY | _CLASSES]
-    if len(rows) * 10 < len(table) * 9 or sum(
-        " " in question and " " in text for question, text, _ in rows
-    ) * 2 < len(rows):
-        return None
-
-    labels = {cells[2] for cells in rows}
-    if "0" in labels:
+    labels = _labels(table, BINARY | _CLASSES)
+    if labels - _CLASSES.keys():
         return "tsv" if labels <= BINARY.keys() else None
 
-    return "asnq" if labels != {"1"} else None  # all 1: could be either
+    return "asnq" if labels - {"1"} else None  # all 1: could be either
+
+
+def label_advice(table: Sequence[Sequence[str]]) -> str:
+    """Words about the labels of a table without a header whose rows are a question, a sentence and one of a
+    few short words; '' of other tables, such as one whose first line may be a header, in single words."""
+    if " " not in table[0][0].strip():
+        return ""
+    short = {cells[-1].casefold() for cells in table if len(cells[-1]) <= _LONGEST_LABEL}
+    labels = _labels(table, short) if len(short) <= _MOST_LABELS else set()
+    if labels == {"1"}:
+        return "Its labels are all 1: name the form, tsv or asnq"
+    named = ", ".join(map(repr, sorted(labels)))
+    return f"Its rows end in {named}; without a header these are labels: write 0 and 1" if labels else ""
+
+
+def _labels(table: Sequence[Sequence[str]], known: Container[str]) -> set[str]:
+    """The labels of rows of question, sentence and a known label; none if the table is not of these."""
+    rows = [cells for cells in table if len(cells) == 3 and cells[2].casefold() in known]
+    worded = sum(" " in question and " " in text for question, text, _ in rows)
+    if len(rows) * 10 < len(table) * 9 or worded * 2 < len(rows):
+        return set()
+    return {cells[2].casefold() for cells in rows}
 
 
 def _rows_of(head: FileHead) -> list[list[str]]:
@@ -188,7 +205,7 @@ class NamedCells:
     names: Sequence[str | None]
     """Field of each cell."""
     labels: Mapping[str, int]
-    """Cell of the label → label."""
+    """Cell of the label, in small letters → label."""
 
 
 def parse_rows(
@@ -211,9 +228,10 @@ def parse_rows(
         if len(cells) != len(names):
             raise bad(path, line, f"{len(cells)} cells; there must be {len(names)}")
 
-        label = labels.get(cells[label_cell])
+        label = labels.get(cells[label_cell].strip().casefold())
         if label is None:
-            raise bad(path, line, f"label {cells[label_cell]!r}; it must be one of {', '.join(labels)}")
+            known = ", ".join(filter(str.isdigit, labels))
+            raise bad(path, line, f"label {cells[label_cell]!r}; it must be one of {known}")
 
         # Without a column of ids, the question's number in the file makes its id; questions that are left out
         # count too.

@@ -17,7 +17,7 @@ from answermill.indexing.passages.text import not_plain
 from answermill.pipelines.data.inputs.columns import AS_NAMED, SENTENCE_LABELS, Columns
 from answermill.pipelines.data.inputs.parquet_batches import parquet_batches
 from answermill.pipelines.data.inputs.table_rows import TableRow, table_rows
-from answermill.pipelines.data.inputs.tables import LONGEST, id_of, text_of
+from answermill.pipelines.data.inputs.tables import BINARY, LONGEST, id_of, text_of
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, JobError
 
@@ -41,7 +41,8 @@ def label_batches(path: Path, columns: Columns = AS_NAMED) -> Iterator[pa.Record
             pc.or_(pc.is_null(question_id), pc.is_null(label)),
             pc.and_(pc.is_null(sentence_id), pc.is_null(text)),
         )
-        wrong = pc.or_(missing, pc.invert(pc.is_in(label, value_set=pa.array(["0", "1"]))))
+        known = pc.index_in(pc.utf8_lower(pc.utf8_trim_whitespace(label)), value_set=pa.array(list(BINARY)))
+        wrong = pc.or_(missing, pc.is_null(known))
         if (row := wrong.index(True).as_py()) >= 0:
             problem = f"label {label[row].as_py()!r}; it must be 0 or 1"
             if missing[row].as_py():
@@ -51,7 +52,7 @@ def label_batches(path: Path, columns: Columns = AS_NAMED) -> Iterator[pa.Record
         question_id = _valid(path, "question_id", line, question_id, id_of)
         sentence_id = _valid(path, "sentence_id", line, sentence_id, id_of)
         text = _valid(path, "sentence", line, text, text_of)
-        cells = [line, question_id, sentence_id, text, pc.cast(label, pa.int8())]
+        cells = [line, question_id, sentence_id, text, pa.array(BINARY.values(), pa.int8()).take(known)]
         yield pa.RecordBatch.from_arrays(cells, schema=GIVEN_LABEL)
         rows += len(table)
 

@@ -28,6 +28,8 @@ from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledPassage
 
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
+BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
+"""Cell of a label, in small letters → label: 1.0 is what pandas makes of a 1 beside a missing value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,11 @@ _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _DOUBLED = re.compile(r'"(?:[^"]*"")+[^"]*"')
 _EMPTY = ('""', r"\N")  # a cell that DuckDB and Polars, or databases, leave empty in a table with tabs
 _SEPARATOR = re.compile("[,;\t]")
-_SEPARATOR_LINE = re.compile('"?sep=([,;|\t])"?', re.IGNORECASE)  # a first line that Excel reads
+SEPARATOR_LINE = re.compile('"?sep=([,;|\t])?"?', re.IGNORECASE)
+"""A first line that Excel reads; a tab at its end may be lost."""
 _OTHER_KINDS = (
     (re.compile(rb"PK\x03\x04|\xd0\xcf\x11\xe0"), "a spreadsheet or ZIP file", "save it as CSV UTF-8"),
-    (re.compile(rb"PAR1\x15"), "Parquet", "let its name end in .parquet"),
+    (re.compile(rb"PAR1\x15"), "Parquet", "save it as CSV, or name it .parquet where that is read"),
     (re.compile(rb"BZh[1-9]1AY&SY"), "packed by bzip2", "unpack it, or pack it with gzip"),
     (re.compile(rb"\xfd7zXZ\x00"), "packed by xz", "unpack it, or pack it with gzip"),
     (re.compile(rb"\x28\xb5\x2f\xfd"), "packed by Zstandard", "unpack it, or pack it with gzip"),
@@ -137,9 +138,9 @@ def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """
     numbered = lines(path)
     _, first = next(numbered, (1, ""))
-    named = _SEPARATOR_LINE.fullmatch(first)
+    named = SEPARATOR_LINE.fullmatch(first)
     texts = (f"{text}\n" for _, text in (numbered if named else chain([(1, first)], numbered)))
-    reader = csv_reader(texts, named[1] if named else separator_of(first))
+    reader = csv_reader(texts, (named[1] or "\t") if named else separator_of(first))
     began = start = 2 if named else 1
     try:
         for cells in reader:

@@ -24,7 +24,13 @@ import ijson
 from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
 from answermill.pipelines.data.annotation_tools.tool import FileKind
 from answermill.pipelines.data.inputs.columns import AS_NAMED, EXPORTS, Columns
-from answermill.pipelines.data.inputs.text_lines import bad, refuse_half_pairs
+from answermill.pipelines.data.inputs.text_lines import (
+    SEPARATOR_LINE,
+    bad,
+    csv_reader,
+    refuse_half_pairs,
+    refuse_other_kinds,
+)
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 NumberedRow: TypeAlias = tuple[int, Mapping[str, Any]]
@@ -51,6 +57,8 @@ class ExportFile:
             raise JobError(f"{path}: no such file", INPUT_MISSING)
         self.path, self.size, self.position = path, path.stat().st_size, 0
         self._where, self._unit = 0, "line"
+        with path.open("rb") as file:
+            refuse_other_kinds(path, file.read(16))
         with self._text("") as text:
             first = ""
             while not first and (chunk := text.read(CHUNK)):
@@ -154,15 +162,18 @@ class ExportFile:
 
     def _csv(self, text: IO[str]) -> Iterator[NumberedRow]:
         lines = _Lines(text)
-        names, delimiter = self._header(next(lines, ""))
-        reader = csv.reader(lines, delimiter=delimiter, strict=True)
-        began = 2
+        before, header = 1, next(lines, "")
+        if SEPARATOR_LINE.fullmatch(header.strip()):  # Excel's, which says what the header shows too
+            before, header = 2, next(lines, "")
+        names, delimiter = self._header(header)
+        reader = csv_reader(lines, delimiter)
+        began = before + 1
         try:
             for cells in reader:
                 if any(cells):
                     yield began, self._cells(names, cells, began, lines)
-                self._at(reader.line_num + 1)
-                began = reader.line_num + 2
+                self._at(reader.line_num + before)
+                began = reader.line_num + before + 1
         except csv.Error as e:
             raise bad(self.path, began, f"this row has no end, or its quotes are wrong ({e}); {AGAIN}") from e
 

@@ -43,6 +43,9 @@ def put(path, text):
         ("17 18\tidx_1 idx_2\t17 18 19\n", "insuranceqa"),
         ("who is it\tIt is he.\t1\nwho is it\tYes it is.\t1\n", None),  # all 1: tsv or asnq
         ("who is it\tIt is he.\t0\nwho is it\tYes it is.\t4\n", None),
+        ("who is it\tIt is he.\t1.0\nwho is it\tYes it is.\t0.0\n", "tsv"),
+        ("who is it\tIt is he.\tTrue\nwho is it\tYes it is.\tTrue\n", "tsv"),
+        ("who is it\tIt is he.\tyes\nwho is it\tYes it is.\tno\n", None),
         ("1 0 CACM-1410 1\n1 0 CACM-1572 1\n", None),
         ("1\t0\tCACM-1410\t1\n", None),
         ("1\tCACM-1410\t1\n1\tCACM-1411\t0\n", None),
@@ -86,6 +89,30 @@ def test_what_cannot_be_read_is_refused_with_the_forms_there_are(tmp_path):
         with pytest.raises(JobError, match=says) as raised:
             read_dataset(*arguments)  # at once, not with the first candidate
         assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            b"who is it\tIt is he.\tyes\nwho is it\tIs it?\tno\n",
+            r"Its rows end in 'no', 'yes'; .* write 0 and 1",
+        ),
+        (b"who is it\tIt is he.\t0\nwho is it\tIs it?\t4\n", r"Its rows end in '0', '4'; .* write 0 and 1"),
+        (b"who is it\tIt is he.\t1\n", r"Its labels are all 1: name the form, tsv or asnq"),
+        (
+            b"frage\tsatz\tlabel\nwho is it\tIt is he.\t1\n",
+            r"Its first line has frage, satz, label; if these",
+        ),
+        (b"who is it\tIt is he.\t1\ncaf\xe9 it\tIs it?\t0\n", r"x.tsv:2: byte 4 of the line is not UTF-8"),
+        (b"PK\x03\x04\x14\x00", r"x.tsv: this file is no text: it is a spreadsheet or ZIP file"),
+    ],
+)
+def test_a_table_that_is_not_recognised_is_refused_with_what_is_wrong_in_it(tmp_path, content, says):
+    (tmp_path / "x.tsv").write_bytes(content)
+    with pytest.raises(JobError, match=says) as e:
+        read_dataset(tmp_path / "x.tsv")
+    assert e.value.code == BAD_DATA
 
 
 def test_no_other_file_of_ours_is_taken_for_a_data_set(shared_data):

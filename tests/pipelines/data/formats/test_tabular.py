@@ -132,6 +132,15 @@ def test_plain_tables_are_read_with_and_without_header_and_ids(tmp_path, rows, i
     assert {c.question for c in candidates_read} == {"who is a"}
 
 
+def test_labels_may_be_written_as_pandas_and_r_write_them(tmp_path):
+    rows = "".join(
+        f"who is it?\tIt is {n}.\t{label}\n"
+        for n, label in enumerate(["1.0", "0.0", "True", "FALSE", "1", "0"])
+    )
+    for name, text in [("x.tsv", rows), ("y.tsv", "question\tsentence\tlabel\n" + rows)]:
+        assert [row.label for row in read_dataset(put(tmp_path / name, text))] == [1, 0, 1, 0, 1, 0]
+
+
 def test_a_table_of_other_names_or_in_quotes_is_the_same_set(tmp_path):
     plain = 'question_id\tquestion\tcandidate_id\tsentence\tlabel\n7\twho is a\ts4\tOne "two".\t0\n'
     expected = list(read_dataset(put(tmp_path / "t.tsv", plain)))

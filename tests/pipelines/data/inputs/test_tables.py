@@ -269,6 +269,20 @@ def test_labels_name_their_sentence_by_id_by_text_or_by_both(tmp_path):
     assert labels_of(tmp_path / "l.jsonl") == LABELS
 
 
+def test_labels_may_be_written_as_pandas_and_r_write_them(tmp_path):
+    written = ["1.0", "0.0", "True", "FALSE", " 1", "0"]
+    text = "question_id\tsentence_id\tlabel\n" + "".join(f"q\td@{n}\t{x}\n" for n, x in enumerate(written))
+    assert [row["label"] for row in labels_of(put(tmp_path / "l.tsv", text))] == [1, 0, 1, 0, 1, 0]
+    for labels in (
+        pa.array([1.0, 0.0]),
+        pa.array([True, False]),
+        pa.array(["1", "0"]).cast(pa.decimal128(3, 1)),
+    ):
+        table = pa.table({"question_id": ["q", "q"], "sentence_id": ["d@0", "d@1"], "label": labels})
+        pq.write_table(table, tmp_path / "l.parquet")
+        assert [row["label"] for row in labels_of(tmp_path / "l.parquet")] == [1, 0]
+
+
 def test_labels_are_read_from_parquet_with_rows_from_1(tmp_path):
     table = pa.table(
         {name: [row[name] for row in LABELS] for name in ("question_id", "sentence_id", "text", "label")}
@@ -467,7 +481,7 @@ def test_cells_that_duckdb_polars_and_databases_write_as_empty_are_empty(tmp_pat
     ("name", "content", "says"),
     [
         ("q.csv", b"PK\x03\x04\x14\x00", r"no text: it is a spreadsheet or ZIP file; save it as CSV UTF-8"),
-        ("q.tsv", b"PAR1\x15\x04", r"it is Parquet; let its name end in .parquet"),
+        ("q.tsv", b"PAR1\x15\x04", r"it is Parquet; save it as CSV, or name it .parquet"),
         ("q.tsv", bz2.compress(b"id\ttext\n7\tWho?\n"), r"packed by bzip2; unpack it, or pack it with gzip"),
         ("q.jsonl", lzma.compress(b'{"id": 7, "text": "Who?"}\n'), r"packed by xz; unpack it"),
         ("q.csv", "id,text\n7,Who?\n".encode("utf-16"), r"q.csv:1: this file is UTF-16; save it as UTF-8"),

@@ -310,6 +310,36 @@ def test_csv_as_spreadsheets_save_it(tmp_path: Path, delimiter: str, end: str, e
     assert (export.records, export.unanswered) == (6, 1)
 
 
+def test_a_line_for_excel_a_long_cell_and_labels_of_pandas_are_read(tmp_path: Path) -> None:
+    rows = f"task_id;text_hash;label;passage\nt1;h1;1.0;{'x' * 200_000}\nt2;h2;0.0;\n"
+    export = Export(written(tmp_path, "sep=;\n" + rows, "csv"))
+    assert said(export) == [("t1", "h1", "anna", 1, ""), ("t2", "h2", "anna", 0, "")]
+    assert [label.record for label in export.read()] == [3, 4]
+    objects = [{"task_id": "t1", "text_hash": "h1", "label": label} for label in (1.0, 0.0, None)]
+    export = Export(written(tmp_path, json.dumps(objects), "json"), "label-studio-min")
+    assert [row.label for row in export.read()] == [1, 0] and export.unanswered == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            b"PK\x03\x04\x14\x00",
+            "anna.csv: this file is no text: it is a spreadsheet or ZIP file; save it as CSV",
+        ),
+        (b"PAR1\x15\x04", "it is Parquet; save it as CSV"),
+        (b"BZh91AY&SY", "it is packed by bzip2; unpack it"),
+    ],
+)
+def test_a_spreadsheet_or_packed_file_is_refused_with_what_it_is(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    (tmp_path / "anna.csv").write_bytes(content)
+    with pytest.raises(JobError, match=says) as e:
+        Export(tmp_path / "anna.csv")
+    assert e.value.code == BAD_DATA
+
+
 def test_empty_columns_at_the_end_of_a_table_are_none(tmp_path: Path) -> None:
     file = written(tmp_path, "task_id,text_hash,label,,\nt1,h1,correct,,\n", "csv")
     assert said(Export(file)) == [("t1", "h1", "anna", 1, "")]
