@@ -13,7 +13,7 @@ from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.formats.tabular import UNNAMED, NamedCells, names_of, parse_rows
 from answermill.pipelines.data.inputs.columns import CANDIDATES, Columns
 from answermill.pipelines.data.inputs.table_rows import TableRow, needed_cell, table_rows
-from answermill.pipelines.data.inputs.tables import BINARY
+from answermill.pipelines.data.inputs.tables import BINARY, id_of
 from answermill.pipelines.data.inputs.text_lines import bad, csv_header
 from answermill.pipelines.errors import BAD_DATA, JobError
 
@@ -74,6 +74,8 @@ def _text(path: Path, line: int, name: str, value: Any) -> str:
         return str(int(value))
     if isinstance(value, str):
         return value
+    if name in ("question_id", "doc_id", "candidate_id"):
+        return id_of(path, line, name, value)
     if name in ("question", "text", "title") or isinstance(value, bool | float | list | dict):
         raise bad(path, line, f"{name} is {str(value)[:60]!r}; give text")
     return str(value)

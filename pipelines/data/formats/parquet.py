@@ -17,6 +17,7 @@ from answermill.pipelines.data.formats.format import FileHead, Format, TableOpti
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.columns import CANDIDATES, Columns
 from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, parquet_rows
+from answermill.pipelines.data.inputs.tables import id_of
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.schemas.labels import OPTIONAL, RETRIEVAL, LabelledCandidate
 
@@ -95,7 +96,9 @@ def _row(path: Path, number: int, cells: dict[str, Any]) -> tuple[int, Row]:
     if cells["label"] not in (0, 1):
         raise bad(path, number, f"label {cells['label']!r}; it must be 0 or 1")
 
-    question_id, question, label = str(cells["question_id"]), cells["question"], int(cells["label"])
+    question_id, question, label = cells["question_id"], cells["question"], int(cells["label"])
+    if not isinstance(question_id, str):
+        question_id = id_of(path, number, "question id", question_id)
     if "position" in cells:
         row = Row(
             number,

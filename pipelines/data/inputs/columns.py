@@ -106,6 +106,8 @@ class Columns:
 
         >>> Columns({"text": "frage"}).find(QUESTIONS, ["Query-ID", "frage", "text"])
         {'text': 'frage', 'question_id': 'Query-ID'}
+        >>> AS_NAMED.find(QUESTIONS, ["ID", "Text", "text", "id"])
+        {'question_id': 'id', 'text': 'text'}
         """
         free = dict.fromkeys(names)
         column_of: dict[str, str] = {}
@@ -120,7 +122,8 @@ class Columns:
 
         plain = {_plain(column): column for column in reversed(free)}
         for known, usual in kind.fields.items():
-            column = next((plain[_plain(name)] for name in usual if _plain(name) in plain), "")
+            present = (name for name in usual if _plain(name) in plain)
+            column = next((name if name in free else plain[_plain(name)] for name in present), "")
             if column and known not in column_of and known not in absent:
                 column_of[known] = column
         return column_of

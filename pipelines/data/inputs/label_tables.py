@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from answermill.indexing.labels.given_labels import GIVEN_LABEL
 from answermill.indexing.passages.text import not_plain
 from answermill.pipelines.data.inputs.columns import AS_NAMED, SENTENCE_LABELS, Columns
-from answermill.pipelines.data.inputs.parquet_batches import parquet_batches
+from answermill.pipelines.data.inputs.parquet_batches import id_texts, is_text, parquet_batches
 from answermill.pipelines.data.inputs.table_rows import TableRow, table_rows
 from answermill.pipelines.data.inputs.tables import BINARY, LONGEST, id_of, text_of
 from answermill.pipelines.data.inputs.text_lines import bad
@@ -128,9 +128,9 @@ def _parquet_tables(
         column_of.update(columns.find(SENTENCE_LABELS, names))
         for name, column in column_of.items():
             kind = schema.field(column).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-            texts = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_null(kind)
-            if not texts and (name == "text" or not pa.types.is_integer(kind)) and name != "label":
+            number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            texts = is_text(kind) or pa.types.is_null(kind) or (number and name != "text")
+            if not texts and name != "label":
                 raise JobError(f"{path}: the column {column} holds {kind}; give text", BAD_DATA)
         return list(column_of.values())
 
@@ -141,7 +141,8 @@ def _parquet_tables(
             cells[name] = empty
             if name in column_of:
                 try:
-                    text = pc.cast(batch.column(column_of[name]), pa.string())
+                    column = batch.column(column_of[name])
+                    text = pc.cast(column, pa.string()) if name == "label" else id_texts(column)
                 except pa.ArrowException as e:
                     raise JobError(f"{path}: the column {column_of[name]} is no text: {e}", BAD_DATA) from e
                 cells[name] = pc.if_else(pc.equal(text, ""), empty, text)

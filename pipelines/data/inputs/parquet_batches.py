@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
@@ -24,8 +25,9 @@ def parquet_batches(
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """(number of its first row, from 1; batch) with the columns that `choose` takes of the file's schema.
 
-    Every text in a batch is UTF-8. Raises JobError (65) if the file is no Parquet, or damaged: with the row
-    group, or the row.
+    Every text in a batch is UTF-8, and a column of bytes is one of texts, as which some writers do not mark
+    it. Raises JobError (65) if the file is no Parquet, or damaged: with the row group, or the row; and if two
+    columns have a chosen name.
     """
     try:
         file = open_parquet(fetch(path))
@@ -37,10 +39,12 @@ def parquet_batches(
     # Group by group, so that an error names the group.
     with file:
         columns = list(choose(schema))
+        refuse_twins(path, schema, columns)
         first = 1
         for group in range(file.num_row_groups):
             try:
-                for batch in file.iter_batches(rows, row_groups=[group], columns=columns):
+                for read in file.iter_batches(rows, row_groups=[group], columns=columns):
+                    batch = _with_texts(read)
                     _check(path, first, batch)
                     yield first, batch
                     first += batch.num_rows
@@ -66,6 +70,47 @@ def parquet_rows(
                 path, first, f"a value here, or in the next {batch.num_rows - 1:,} rows, cannot be read: {e}"
             ) from e
         yield from enumerate(rows, first)
+
+
+def refuse_twins(path: Path, schema: pa.Schema, columns: Sequence[str]) -> None:
+    """Raise JobError (65) if two columns of a file have one of these names: which is meant is not known."""
+    for name in columns:
+        if schema.names.count(name) > 1:
+            raise JobError(f"{path}: two columns have the name {name!r}; give one of them another", BAD_DATA)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """True for a type of Parquet's columns that holds texts, or bytes that may be texts."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or _is_view(kind) or _is_bytes(kind)
+
+
+def id_texts(ids: pa.Array) -> pa.Array:
+    """A column of ids as texts; whole numbers that are stored as floats, as pandas does beside a missing
+    value, are those of the integers. Raises pyarrow.ArrowInvalid for other floats.
+
+    >>> id_texts(pa.array([7.0, None])).to_pylist()
+    ['7', None]
+    """
+    whole = pc.cast(ids, pa.int64()) if pa.types.is_floating(ids.type) else ids
+    return pc.cast(whole, pa.string())
+
+
+def _with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch with columns of bytes as texts, whose UTF-8 is not checked."""
+    for place, column in enumerate(batch.schema):
+        if _is_bytes(column.type):
+            texts = batch.column(place).cast(pa.binary()).cast(pa.string(), safe=False)
+            batch = batch.set_column(place, column.name, texts)
+    return batch
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+
+
+def _is_view(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kind))
 
 
 def raise_unless_damage(error: Exception) -> None:

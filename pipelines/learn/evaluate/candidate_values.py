@@ -14,6 +14,7 @@ import pyarrow as pa
 from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns, TableKind
+from answermill.pipelines.data.inputs.parquet_batches import id_texts, refuse_twins
 from answermill.pipelines.data.inputs.table_rows import (
     header_names,
     needed_cell,
@@ -169,6 +170,7 @@ def read_parquet(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Ca
                 if name not in column_of:
                     raise columns.missing(path, None, name, names)
             chosen = [column_of[name] for name in kind.fields]
+            refuse_twins(path, file.schema_arrow, chosen)
             table = file.read(columns=chosen).combine_chunks()
             table.validate(full=True)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as e:
@@ -179,14 +181,12 @@ def read_parquet(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Ca
             raise JobError(f"{path}, row {n}: null where {', '.join(chosen)} are needed", BAD_DATA)
 
     try:
-        types = (pa.string(), pa.string(), pa.float64())
-        arrays = [
-            table.column(name).cast(type_).combine_chunks() for name, type_ in zip(chosen, types, strict=True)
-        ]
+        *ids, value = (table.column(name).combine_chunks() for name in chosen)
+        question_id, candidate_id = map(id_texts, ids)
+        values = value.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
         raise JobError(f"{path}: {chosen[-1]} is no number, or an id no text: {e}", BAD_DATA) from e
 
-    question_id, candidate_id, values = arrays
     numbers = np.arange(len(table), dtype=np.int64)
     return CandidateValues(
         question_id, candidate_id, values.to_numpy(zero_copy_only=False), numbers, ((path, len(table)),)

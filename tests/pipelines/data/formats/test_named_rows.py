@@ -57,6 +57,12 @@ def test_the_rows_are_the_same_in_each_form_and_by_each_name(tmp_path: Path, nam
     assert short(rows) == ROWS and [row.position for row in rows] == [0, 1, 0]
 
 
+def test_a_whole_number_is_an_id_without_its_point(tmp_path: Path) -> None:
+    row = {"question_id": 7.0, "question": "Who?", "sentence": "He.", "label": 1}
+    (tmp_path / "set.jsonl").write_text(json.dumps(row) + "\n")
+    assert [row.question_id for row in read_dataset(tmp_path / "set.jsonl")] == ["7"]
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_without_ids_a_run_of_equal_questions_is_one(tmp_path: Path, form: str) -> None:
     rows = [row[1:] for row in ROWS]

@@ -94,6 +94,11 @@ def test_the_shared_columns_need_no_document(tmp_path):
     ]
 
 
+def test_a_whole_number_is_an_id_without_its_point(tmp_path):
+    row = (7.0, "Who?", "D1", "Ice", 0, "One.", 1)
+    assert [row.question_id for row in read_dataset(shared(tmp_path / "c.parquet", row))] == ["7"]
+
+
 @pytest.mark.parametrize(
     ("row", "says"),
     [

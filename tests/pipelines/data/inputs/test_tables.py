@@ -225,10 +225,10 @@ def test_a_damaged_parquet_file_is_named_with_its_row_or_row_group(tmp_path, rea
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.list_(pa.string()), pa.float64(), pa.bool_(), pa.binary(), pa.timestamp("s")]
+    "kind", [pa.list_(pa.string()), pa.float64(), pa.bool_(), pa.binary(1), pa.timestamp("s")]
 )
 def test_parquet_columns_of_another_type_are_refused(tmp_path, kind):
-    value = {"list": ["a"], "double": 1.0, "bool": True, "binary": b"a"}.get(
+    value = {"list": ["a"], "double": 1.5, "bool": True, "fixed_size_binary[1]": b"a"}.get(
         str(kind).partition("<")[0], 9 * 10**15
     )
     values = (
@@ -249,6 +249,46 @@ def test_parquet_columns_of_another_type_are_refused(tmp_path, kind):
     with pytest.raises(JobError, match=r"l.parquet: the column text holds .*; give text") as e:
         labels_of(tmp_path / "l.parquet")
     assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.large_string(),
+        pa.string_view(),
+        pa.binary(),
+        pa.large_binary(),
+        pa.dictionary(pa.int8(), pa.string()),
+    ],
+)
+def test_texts_of_parquet_are_the_same_in_each_type_that_writers_give_them(tmp_path, kind):
+    texts = pa.array(["Who?", 'Why "so"?'])
+    texts = texts.dictionary_encode() if pa.types.is_dictionary(kind) else texts.cast(kind)
+    ids, labels = pa.array([7.0, 8.0]), pa.array(["1", "0"])
+    pq.write_table(pa.table({"id": ids, "text": texts}), tmp_path / "q.parquet")
+    assert read_questions(tmp_path / "q.parquet") == TWO
+    pq.write_table(pa.table({"question_id": ids, "text": texts, "label": labels}), tmp_path / "l.parquet")
+    rows = [(row["question_id"], row["text"]) for row in labels_of(tmp_path / "l.parquet")]
+    assert rows == [(question.question_id, question.text) for question in TWO]
+
+
+def test_bytes_that_are_no_text_and_two_columns_of_one_name_are_refused(tmp_path):
+    path = tmp_path / "q.parquet"
+    pq.write_table(pa.table({"id": ["7", "8"], "text": pa.array([b"Who?", b"\xff"])}), path)
+    with pytest.raises(JobError, match=r"q.parquet:2: text is not UTF-8"):
+        read_questions(path)
+    pq.write_table(pa.table([["7"], ["Who?"], ["Why?"]], names=["id", "text", "text"]), path)
+    with pytest.raises(JobError, match=r"q.parquet: two columns have the name 'text'"):
+        read_questions(path)
+
+
+def test_a_whole_number_is_the_same_id_however_it_is_stored(tmp_path):
+    text = "".join(f'{{"id": {n}, "text": "Who?"}}\n' for n in ("7.0", "1e5", str(10**18 + 1), '"007"'))
+    ids = [question.question_id for question in read_questions(put(tmp_path / "q.jsonl", text))]
+    assert ids == ["7", "100000", "1000000000000000001", "007"]
+    for wrong in ("7.5", "1e300", "NaN"):
+        with pytest.raises(JobError, match="is a number; give text or a whole number"):
+            read_questions(put(tmp_path / "q.jsonl", f'{{"id": {wrong}, "text": "Who?"}}\n'))
 
 
 LABELS = [
