@@ -39,6 +39,12 @@ def parquet_pages(path: Path, name: str, within: Range = WHOLE) -> Iterator[RawP
         return
 
     with file:
+        if twin := next((column for column in columns if columns.count(column) > 1), ""):
+            if not start:
+                detail = f"two columns have the name {twin}, in all {file.metadata.num_rows} rows"
+                yield Place(name, 0).rejected("broken_record", detail)
+            return
+
         first, size = 0, path.stat().st_size
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows

@@ -98,6 +98,7 @@ def _line_page(place: Place, line: bytes, parse: Callable[[str], Any]) -> RawPag
 
 def tsv_row(columns: list[str], line: str) -> dict[str, str]:
     """Column → cell of a line. Raises ValueError if the line has another number of cells."""
+    csv.field_size_limit(MAX_BODY)
     try:
         values = next(csv.reader([line.rstrip("\r\n")], delimiter="\t"))
     except csv.Error as e:
@@ -118,7 +119,7 @@ def row_page(place: Place, row: Mapping[str, Any]) -> RawPage | Rejected:
         return place.rejected("missing_text", f"none of {', '.join(_TEXT)}")
     if isinstance(text, bytes) and (problem := _undecodable(text)):
         return place.rejected("undecodable", problem)
-    text = as_text(text)
+    text = text.decode() if isinstance(text, bytes) else as_text(text)
     if len(text) > MAX_BODY:
         return place.rejected("too_large", f"{len(text)} characters")
 

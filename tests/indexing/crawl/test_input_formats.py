@@ -76,6 +76,12 @@ def test_a_broken_member_of_jsonl_costs_its_lines_only(tmp_path: Path) -> None:
     assert [one.doc_id for one in records if isinstance(one, RawPage)] == ["0", "2"]
 
 
+def test_a_text_of_a_tsv_may_be_as_long_as_any_other(tmp_path: Path) -> None:
+    text = "word " * 40_000
+    records, _ = read(tmp_path / "a.tsv", f"id\ttext\ttitle\n1\t{text}\tT\n".encode())
+    assert [page.text for page in records if isinstance(page, RawPage)] == [text]
+
+
 def test_dpr_tsv_and_parquet_are_read(tmp_path: Path) -> None:
     records, _ = read(tmp_path / "a.tsv", b'id\ttext\ttitle\n1\t"He said ""no""."\tAaron\n2\ttoo few\n')
     assert outcomes(records) == ["page", "broken_json"]

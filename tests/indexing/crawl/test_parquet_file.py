@@ -45,6 +45,20 @@ def test_a_text_that_is_not_utf8_costs_its_row(tmp_path: Path) -> None:
     )
 
 
+def test_bytes_are_the_text_that_they_are_even_where_an_id_of_bytes_would_be_a_uuid(tmp_path: Path) -> None:
+    text = "\x1cSixteen bytes 1."
+    table = pa.table({"id": ["a"], "text": pa.array([text.encode()], pa.binary())})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert [page.text for page in pages_of(tmp_path / "a.parquet") if isinstance(page, RawPage)] == [text]
+
+
+def test_a_file_with_two_columns_of_one_name_is_one_reject_that_names_it(tmp_path: Path) -> None:
+    pq.write_table(pa.table([["a"], ["one"], ["two"]], names=["id", "text", "text"]), tmp_path / "a.parquet")
+    (refused,) = pages_of(tmp_path / "a.parquet")
+    assert isinstance(refused, Rejected) and refused.reason == "broken_record"
+    assert refused.detail == "two columns have the name text, in all 1 rows"
+
+
 @pytest.mark.parametrize("value", [9 * 10**14, -(9 * 10**14)])
 def test_a_date_that_no_calendar_has_costs_the_date_and_not_the_row(tmp_path: Path, value: int) -> None:
     dates = pa.array([0, value, 86_400], pa.timestamp("s"))
