@@ -84,12 +84,12 @@ def read_text(
 ) -> Iterator[Value]:
     """The values of a text file: a table whose header, or objects in JSON lines, name the fields of the kind,
     of which the value is the last; or lines without a header, of which `split` gives question, candidate and
-    value.
+    value. A CSV has a header.
 
     Raises JobError (65), with the line, if a field has no column, or a value is no number.
     """
-    if path.name.removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson")):
-        yield from _json_values(path, kind, columns)
+    if path.name.lower().removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson", ".csv")):
+        yield from _named_values(path, kind, columns)
         return
 
     *_, value = kind.fields
@@ -112,15 +112,16 @@ def read_text(
         cells = without_blank_end(written, len(names))
         if len(cells) != len(names):
             raise bad(path, number, f"{len(cells)} cells where the header has {len(names)}")
-        row = dict(zip(names, (cell.strip() for cell in cells), strict=True))
+        row = dict(zip(names, cells, strict=True))
         question_id, candidate_id, cell = (row[column_of[name]] for name in kind.fields)
-        if not question_id or not candidate_id:
-            raise bad(path, number, f"no {'candidate' if question_id else 'question'} id: the cell is empty")
+        if not question_id.strip() or not candidate_id.strip():
+            missing = "candidate" if question_id.strip() else "question"
+            raise bad(path, number, f"no {missing} id: the cell is empty")
         yield number, question_id, candidate_id, number_of(path, number, value, cell)
 
 
-def _json_values(path: Path, kind: TableKind, columns: Columns) -> Iterator[Value]:
-    """The values of JSON lines."""
+def _named_values(path: Path, kind: TableKind, columns: Columns) -> Iterator[Value]:
+    """The values of JSON lines, or of a CSV."""
     *ids, value = kind.fields
     for row in table_rows(path, kind, columns):
         question_id, candidate_id = (

@@ -98,3 +98,22 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
     with pytest.raises(JobError, match=f"no stage 'overlap'; known: {re.escape(known)}") as e:
         read_scores(sample_run / "scored", "overlap")
     assert e.value.code == USAGE
+
+
+def test_a_csv_and_a_table_with_tabs_give_the_ids_as_they_are_written(tmp_path):
+    rows = [(" x ", "d1", 0.5), ("a,b", "007", 2.0), ("e\u0301", "\u00e9", -1.0)]
+    (tmp_path / "s.csv").write_text(
+        "qid;docno;score\n" + "".join(f"{q};{c};{value}\n" for q, c, value in rows), encoding="utf-8"
+    )
+    (tmp_path / "s.tsv").write_text(
+        "qid\tdocno\tscore\n" + "".join(f"{q}\t{c}\t{value}\n" for q, c, value in rows), encoding="utf-8"
+    )
+    for name in ("s.csv", "s.tsv"):
+        read = read_scores(tmp_path / name)
+        ids = zip(
+            read.question_id.to_pylist(), read.candidate_id.to_pylist(), read.value.tolist(), strict=True
+        )
+        assert list(ids) == rows
+    (tmp_path / "n.csv").write_text("q1,d1,0.5\n")
+    with pytest.raises(JobError, match=r"n.csv:1: no header line; write one first, such as question_id"):
+        read_scores(tmp_path / "n.csv")
