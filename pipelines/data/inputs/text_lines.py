@@ -20,7 +20,7 @@ from answermill.indexing.crawl.raw_page import MAX_BODY
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
-_DOUBLED = re.compile(r'"(?:[^"]*"")+[^"]*"')
+_QUOTED = re.compile(r'"(?:[^"]*"")+[^"]*"|"[^"\r]*\r[^"]*"')  # for what is in it: quotes, or a line end
 _EMPTY = ('""', r"\N")  # a cell that DuckDB and Polars, or databases, leave empty in a table with tabs
 _SEPARATOR = re.compile("[,;\t]")
 SEPARATOR_LINE = re.compile('"?sep=([,;|\t])?"?', re.IGNORECASE)
@@ -61,7 +61,13 @@ def refuse_other_kinds(path: Path, head: bytes) -> None:
 
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""(line from 1, text without its \n or \r\n). Only \n ends a line: sentences hold lone \r and Unicode's
-    separators.
+    separators. Raises JobError as `_lines_with_cr`."""
+    for number, text in _lines_with_cr(path):
+        yield number, text.removesuffix("\r")
+
+
+def _lines_with_cr(path: Path) -> Iterator[tuple[int, str]]:
+    r"""(line from 1, text without its \n).
 
     Raises JobError: 66 if the file is missing; 65, with the line, if it is not UTF-8, its gzip is damaged, or
     its lines end in \r alone, so that it has but one.
@@ -76,7 +82,7 @@ def lines(path: Path) -> Iterator[tuple[int, str]]:
                 if number == 1 and not text.endswith("\n") and "\r" in text.removesuffix("\r"):
                     problem = "the lines of this file end in \\r alone, as on old Macs"
                     raise bad(path, 1, f"{problem}; save it with the line ends of Unix or Windows")
-                yield number, text.removesuffix("\n").removesuffix("\r")
+                yield number, text.removesuffix("\n")
         except UnicodeDecodeError as e:
             raise bad(
                 path, number, f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8"
@@ -95,9 +101,11 @@ def tab_cells(path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple
 
     Quotes are text, with two exceptions, since spreadsheets and pandas write tables with the quotes of CSV:
     in a table whose first line has all its cells in quotes, those of every cell are taken off; and in other
-    tables those of a cell whose inner quotes are all doubled, as in "What is ""mycelium""?". There "" and
-    databases' \N are empty cells. Raises JobError (65), with the line, if a table in quotes has a cell that
-    goes on in the next line, or text beside its quotes.
+    tables those of a cell with a \r in it, or whose inner quotes are all doubled, as in "What is
+    ""mycelium""?". There "" and databases' \N are empty cells.
+
+    Raises JobError (65), with the line, if a table in quotes has a cell that goes on in the next line, or
+    text beside its quotes.
     """
     in_quotes: bool | None = None
     for number, text in numbered:
@@ -112,7 +120,7 @@ def tab_cells(path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple
             except csv.Error as e:
                 problem = f"this table has its cells in quotes, and those of this line do not match ({e})"
                 raise bad(path, number, f"{problem}; write each row in one line, or without quotes") from e
-        elif any(mark in text for mark in _EMPTY):
+        elif any(mark in text for mark in (*_EMPTY, "\r")):
             cells = [_plain_cell(cell) for cell in cells]
         yield number, cells
 
@@ -120,12 +128,12 @@ def tab_cells(path: Path, numbered: Iterable[tuple[int, str]]) -> Iterator[tuple
 def _plain_cell(cell: str) -> str:
     r"""A cell of a table without quotes: its text, '' if it is written as empty.
 
-    >>> [_plain_cell(cell) for cell in ('"a ""b"" c"', '"a"', '""', r"\N")]
-    ['a "b" c', '"a"', '', '']
+    >>> [_plain_cell(cell) for cell in ('"a ""b"" c"', '"a\rb"', '"a"', '""', r"\N")]
+    ['a "b" c', 'a\rb', '"a"', '', '']
     """
     if cell in _EMPTY:
         return ""
-    return cell[1:-1].replace('""', '"') if _DOUBLED.fullmatch(cell) else cell
+    return cell[1:-1].replace('""', '"') if _QUOTED.fullmatch(cell) else cell
 
 
 def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -136,9 +144,9 @@ def csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
     Raises JobError as `lines`, and 65 with the row's line if its quotes do not match.
     """
-    numbered = lines(path)
+    numbered = _lines_with_cr(path)  # a cell may hold \r\n
     _, first = next(numbered, (1, ""))
-    named = SEPARATOR_LINE.fullmatch(first)
+    named = SEPARATOR_LINE.fullmatch(first.rstrip("\r"))
     texts = (f"{text}\n" for _, text in (numbered if named else chain([(1, first)], numbered)))
     reader = csv_reader(texts, (named[1] or "\t") if named else separator_of(first))
     began = start = 2 if named else 1

@@ -57,6 +57,12 @@ def test_the_rows_are_the_same_in_each_form_and_by_each_name(tmp_path: Path, nam
     assert short(rows) == ROWS and [row.position for row in rows] == [0, 1, 0]
 
 
+def test_a_line_end_within_a_cell_of_a_csv_stays_as_it_is(tmp_path: Path) -> None:
+    text = 'question_id,question,sentence,label\r\nq,Who?,"He,\r\nor she.\n",1\r\n'
+    (tmp_path / "set.csv").write_bytes(text.encode())
+    assert [(row.text, row.label) for row in read_dataset(tmp_path / "set.csv")] == [("He,\r\nor she.\n", 1)]
+
+
 def test_a_whole_number_is_an_id_without_its_point(tmp_path: Path) -> None:
     row = {"question_id": 7.0, "question": "Who?", "sentence": "He.", "label": 1}
     (tmp_path / "set.jsonl").write_text(json.dumps(row) + "\n")

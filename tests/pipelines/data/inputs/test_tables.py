@@ -474,6 +474,10 @@ def test_cells_in_the_quotes_of_csv_are_read_without_them_or_refused_with_their_
         read_questions(put(tmp_path / "q.tsv", '"question_id"\t"text"\n"7"\t"Who\nwrote it?"\n'))
     quoted = read_questions(put(tmp_path / "q.tsv", 'question_id\ttext\n7\t"To be or not"\n'))
     assert quoted == [Question("7", '"To be or not"')]
+    (tmp_path / "q.tsv").write_bytes(
+        b'question_id\ttext\n7\t"Who\rwas it?"\n'
+    )  # as Python and Polars write \r
+    assert read_questions(tmp_path / "q.tsv") == [Question("7", "Who was it?")]
 
 
 @pytest.mark.parametrize(
