@@ -9,6 +9,7 @@ domains are applied in indexing/documents/parse.py.
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,6 +41,7 @@ KEPT = "domains-kept.txt"
 BLOCK = "ingest/domains"
 """Name of the pass, for machines that share a run."""
 _BUCKETS = 64
+_DOMAIN = re.compile(r"(?![\d.]+$)[\w.-]+")
 
 DomainPages: TypeAlias = Mapping[str, int]
 """Domain → its pages."""
@@ -64,6 +66,9 @@ def read_list(path: Path, most: int = 0) -> list[str]:
         raise JobError(f"ingest.domain_list: {path}: {e}", BAD_DATA) from e
     if not domains:
         raise JobError(f"ingest.domain_list: {path}: no domain in it", BAD_DATA)
+    if wrong := next((domain for domain in domains if not _DOMAIN.fullmatch(domain)), ""):
+        advice = "give one a line, or a rank and one between commas or tabs"
+        raise JobError(f"ingest.domain_list: {path}: {wrong[:60]!r} is no domain; {advice}", BAD_DATA)
     return domains
 
 
