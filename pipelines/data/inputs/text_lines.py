@@ -176,8 +176,8 @@ def separator_of(first: str) -> str:
     >>> [separator_of(line) for line in ('id,text', 'q1;Really, a test?', '"a,b";c', 'id\\ttext', 'text')]
     [',', ';', ';', '\\t', ',']
     """
-    found = _SEPARATOR.search(_IN_QUOTES.sub("", first))
-    return found[0] if found else ","
+    separator = _SEPARATOR.search(_IN_QUOTES.sub("", first))
+    return separator[0] if separator else ","
 
 
 def csv_header(first: str) -> list[str]:
