@@ -105,7 +105,7 @@ def text_of(value: Any) -> str:
     >>> [text_of(value) for value in ("a", 7, Decimal("7.0"), True, 7.5, None)]
     ['a', '7', '7', 'True', '', '']
     """
-    if isinstance(value, (float, Decimal)) and abs(value) < _EXACT and value % 1 == 0:
+    if isinstance(value, float | Decimal) and -_EXACT < value < _EXACT and int(value) == value:
         value = int(value)
     return _without_surrogates(str(value)) if isinstance(value, (str, int)) else ""
 

@@ -106,7 +106,7 @@ def _with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or bool(pa.types.is_binary_view(kind))
 
 
 def _is_view(kind: pa.DataType) -> bool:

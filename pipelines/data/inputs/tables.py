@@ -117,7 +117,7 @@ def text_of(path: Path, line: int, name: str, value: object) -> str:
 def id_of(path: Path, line: int, name: str, value: object) -> str:
     """The id in a cell, text or a whole number, unchanged; 7.0 is 7. Raises JobError (65) if it is neither,
     or holds invisible characters."""
-    if isinstance(value, (float, Decimal)) and abs(value) < _EXACT and value % 1 == 0:
+    if isinstance(value, float | Decimal) and -_EXACT < value < _EXACT and int(value) == value:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise bad(path, line, f"{name} {str(value)[:60]!r} is {_kind(value)}; give text or a whole number")
