@@ -16,7 +16,8 @@ from uuid import UUID
 from answermill.indexing.crawl.raw_page import date as iso_date
 
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r")  # which no text has
-_EXACT = 2**53  # from which a float stands for several whole numbers
+EXACT = 2**53
+"""From here on a float stands for several whole numbers."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST_SECONDS = 10**8  # of an epoch, 1973: a smaller number is none
 _UNITS = ((10**11, 1), (10**14, 10**3), (10**17, 10**6), (10**20, 10**9))
@@ -77,7 +78,7 @@ def as_text(value: Any) -> str:
         case bool():
             text = str(value).lower()
         case float():
-            whole = value.is_integer() and abs(value) < _EXACT
+            whole = value.is_integer() and abs(value) < EXACT
             text = "" if value != value else str(int(value)) if whole else repr(value)
         case Decimal():
             if value.is_nan():
@@ -106,6 +107,17 @@ def as_text(value: Any) -> str:
     except UnicodeEncodeError:  # JSON can hold lone surrogates
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def whole_number(value: Any) -> Any:
+    """The whole number that a float or a decimal is, and no other; any other value as it is.
+
+    >>> [whole_number(value) for value in (7.0, Decimal("7.00"), 7.5, 2.0**53, "7.0")]
+    [7, 7, 7.5, 9007199254740992.0, '7.0']
+    """
+    if not isinstance(value, float | Decimal) or value != value or not -EXACT < value < EXACT:
+        return value
+    return int(value) if int(value) == value else value
 
 
 def _of_number(written: Any) -> str:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from answermill.indexing.crawl.values import whole_number
 from answermill.pipelines.data.annotation_tools.tool import QUESTION, ExportedLabel, ExportRow, Malformed
 
 _LABELS = {
@@ -14,7 +15,6 @@ _LABELS = {
     **dict.fromkeys(("wrong", "0", "0.0", "no", "false"), 0),
 }
 _UNDECIDED = "cannot tell"
-_EXACT = 2**53  # from which a float stands for several whole numbers
 
 
 def label_of(choices: Sequence[Any]) -> tuple[int | None, str, str]:
@@ -102,11 +102,10 @@ def list_at(row: ExportRow, name: str) -> list[Any]:
 def text_of(value: Any) -> str:
     """Strings, whole numbers and truth values as strings; '' of anything else.
 
-    >>> [text_of(value) for value in ("a", 7, Decimal("7.0"), True, 7.5, None)]
+    >>> [text_of(value) for value in ("a", 7, 7.0, True, 7.5, None)]
     ['a', '7', '7', 'True', '', '']
     """
-    if isinstance(value, float | Decimal) and -_EXACT < value < _EXACT and int(value) == value:
-        value = int(value)
+    value = whole_number(value)
     return _without_surrogates(str(value)) if isinstance(value, (str, int)) else ""
 
 

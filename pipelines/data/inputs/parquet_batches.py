@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from answermill.files.parquet_files import open_parquet
 from answermill.files.store import fetch
+from answermill.indexing.crawl.values import EXACT
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, JobError
 
@@ -87,13 +88,17 @@ def is_text(kind: pa.DataType) -> bool:
 
 def id_texts(ids: pa.Array) -> pa.Array:
     """A column of ids as texts; whole numbers that are stored as floats, as pandas does beside a missing
-    value, are those of the integers. Raises pyarrow.ArrowInvalid for other floats.
+    value, are those of the integers. Raises pyarrow.ArrowInvalid for other floats, and for those that stand
+    for several whole numbers.
 
     >>> id_texts(pa.array([7.0, None])).to_pylist()
     ['7', None]
     """
-    whole = pc.cast(ids, pa.int64()) if pa.types.is_floating(ids.type) else ids
-    return pc.cast(whole, pa.string())
+    if pa.types.is_floating(ids.type):
+        if pc.any(pc.greater_equal(pc.abs(ids), EXACT)).as_py():
+            raise pa.ArrowInvalid(f"a float of {EXACT} or more stands for several whole numbers")
+        ids = pc.cast(ids, pa.int64())
+    return pc.cast(ids, pa.string())
 
 
 def _with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:

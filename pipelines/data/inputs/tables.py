@@ -12,11 +12,11 @@ import reprlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from answermill.indexing.crawl.values import whole_number
 from answermill.indexing.passages.text import one_line, visible
 from answermill.pipelines.data.inputs.columns import ANSWERS, AS_NAMED, QUESTIONS, SPLITS, Columns
 from answermill.pipelines.data.inputs.parquet_batches import parquet_batches
@@ -29,7 +29,6 @@ from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledPassage
 
 LONGEST = 131_072  # characters of a question, of a sentence, of an id
-_EXACT = 2**53  # from which a float stands for several whole numbers
 BINARY = {"0": 0, "1": 1, "0.0": 0, "1.0": 1, "false": 0, "true": 1}
 """Cell of a label, in small letters → label: 1.0 is what pandas makes of a 1 beside a missing value."""
 
@@ -117,8 +116,7 @@ def text_of(path: Path, line: int, name: str, value: object) -> str:
 def id_of(path: Path, line: int, name: str, value: object) -> str:
     """The id in a cell, text or a whole number, unchanged; 7.0 is 7. Raises JobError (65) if it is neither,
     or holds invisible characters."""
-    if isinstance(value, float | Decimal) and -_EXACT < value < _EXACT and int(value) == value:
-        value = int(value)
+    value = whole_number(value)
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         raise bad(path, line, f"{name} {str(value)[:60]!r} is {_kind(value)}; give text or a whole number")
     text = str(value)

@@ -226,11 +226,8 @@ def evaluate(
     reference = read_labels(labels, form)
     if is_ranker(scores, ranker):
         if not reference.closed:
-            raise JobError(
-                f"{scores} needs texts to rank, and {labels} is not recognised as an AS2 data set; if it is "
-                "one, name its form with --form",
-                BAD_DATA,
-            )
+            problem = f"{labels} is not recognised as an AS2 data set; name its --form if it is one"
+            raise JobError(f"{scores} needs texts to rank: {problem}", BAD_DATA)
         ranked = Counted(rank(scores, labels, form, ranker))
         with progress("evaluate", len(reference.questions), lambda: ranked.questions, what="questions"):
             values = CandidateValues.from_rows(labels, ranked)

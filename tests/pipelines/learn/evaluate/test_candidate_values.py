@@ -31,11 +31,12 @@ def test_ids_that_pandas_made_floats_of_are_those_of_the_integers(tmp_path):
         pa.table({"question_id": ids, "candidate_id": ["a", "b"], "score": [1, 2]}), tmp_path / "s.parquet"
     )
     assert read_scores(tmp_path / "s.parquet").question_id.to_pylist() == ["7", str(2**52)]
-    pq.write_table(
-        pa.table({"question_id": [7.5], "candidate_id": ["a"], "score": [1]}), tmp_path / "s.parquet"
-    )
-    with pytest.raises(JobError, match="an id no text"):
-        read_scores(tmp_path / "s.parquet")
+    for other in (7.5, float(2**53)):
+        pq.write_table(
+            pa.table({"question_id": [other], "candidate_id": ["a"], "score": [1]}), tmp_path / "s.parquet"
+        )
+        with pytest.raises(JobError, match="an id no text"):
+            read_scores(tmp_path / "s.parquet")
 
 
 def test_a_file_that_is_no_parquet_says_so(tmp_path):
