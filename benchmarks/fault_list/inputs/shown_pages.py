@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.fault_list.damage import written
 from benchmarks.fault_list.fault import Fault, Place, Right, documents
-from benchmarks.fault_list.inputs.web_pages import COMMAND, record, response
+from benchmarks.fault_list.inputs.web_pages import COMMAND, reads, record, response
 
 PARTS = (
     "The {} boat leaves the harbour at nine in the morning, and it comes back to the old pier before dark.",
@@ -30,6 +30,24 @@ PAGES = {
     "element": "<x-p>{}</x-p><x-p>{}</x-p><x-a><template shadowrootmode=open><p>{}</p></template></x-a>",
 }
 """Name of a page whose three paragraphs a browser shows, or opens → its body."""
+WORDS = {
+    "a picture": ("Anna<img src=a>took it", "Anna took it"),
+    "a control": ("Anna<input type=checkbox>took it", "Anna took it"),
+    "a picture in a formula's note": (
+        "Anna<math><annotation><svg></svg></annotation></math> took it",
+        "Anna took it",
+    ),
+    "a block by its style": ("Anna<span style='display:block'>took</span>it", "Anna\ntook\nit"),
+    "NULs": ("A\0nna to\0ok it", "Anna took it"),
+    "marks of the reader": ("Anna\x1etook\x1fi\x1dt", "Anna took i t"),
+    "a slot with a shadow root in it": (
+        "<x-a><template shadowrootmode=open>"
+        "<slot><x-b><template shadowrootmode=open>No</template></x-b></slot></template>Anna took it</x-a>",
+        "Anna took it",
+    ),
+}
+"""Name of what stands in a sentence → how it begins in HTML, and its text."""
+SENTENCE = "<p>{} from the old pier of the harbour at nine in the morning, before the boat left it.</p>"
 
 
 def page(name: str) -> bytes:
@@ -59,4 +77,14 @@ FAULTS = tuple(
         right=has_all_parts(name),
     )
     for name in PAGES
+) + tuple(
+    Fault(
+        f"words shown: {name}",
+        written("page.warc", record(response(f"<title>T</title>{SENTENCE.format(html)}".encode()))),
+        COMMAND,
+        0,
+        "1 page = 1 document + 0 rejects",
+        right=reads(SENTENCE[3:-4].format(text)),
+    )
+    for name, (html, text) in WORDS.items()
 )
