@@ -46,7 +46,7 @@ WORDS = {
         "Anna took it",
     ),
 }
-"""Name of what stands in a sentence → how it begins in HTML, and its text."""
+"""Name of a part of a sentence → how the sentence begins in HTML, and its text."""
 SENTENCE = "<p>{} from the old pier of the harbour at nine in the morning, before the boat left it.</p>"
 
 
