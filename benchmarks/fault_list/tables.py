@@ -69,8 +69,8 @@ def _of_tools() -> Iterator[Fault]:
     right: Right = asks
     for name, (file, content) in ASKED.items():
         yield Fault(f"table: {name}", written(file, content), QUESTIONS + file, 0, "1 question", right=right)
-    for name, (content, advice) in OTHERS.items():
-        yield Fault(f"no table: {name}", written("q.tsv", content), QUESTIONS + "q.tsv", 65, advice)
+    for name, (start, advice) in OTHERS.items():
+        yield Fault(f"no table: {name}", written("q.tsv", start), QUESTIONS + "q.tsv", 65, advice)
     for tool, labels in LABELS.items():
         yield Fault(
             f"table: labels of {tool}",
