@@ -11,7 +11,8 @@ ratios.
 Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at α = .3, `ours_int8` and
 `cascade_int8` both with `precision = "int8"`, if it is exact on this processor. Peers: `torch_fp32` and
 `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
-`openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`). bf16 is for processors that multiply it.
+`openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`). bf16 is for processors that multiply it:
+there --save writes `engines_bf16.json`, and `ours` is in bf16 too.
 
 `<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
 `.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
@@ -60,7 +61,10 @@ from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_checkpoint
 
 TAKES = "an hour, on a quiet machine, beside pip install onnx openvino nncf"
-MEASURED_MODELS = ("cascade", "cascade_base")
+MEASURED_MODELS = {
+    "engines": ("cascade", "cascade_base"),
+    "engines_bf16": ("cascade", "cascade_base"),
+}
 DECIDED = (
     "No other engine serves: in float32 none is faster by more than a tenth on one thread, and the one that "
     "is in int8 has scores that depend on the batch."
@@ -247,7 +251,8 @@ def main() -> None:
             "monolithic_over_best_peer": result[f"{first}_over_best_peer"],
             "cascade_over_best_peer": result[f"{first}_cascade_over_best_peer"],
         }
-    finish("engines", result, options.save, MEASURED_MODELS)
+    name = "engines" if fast("cpu") is torch.float32 else "engines_bf16"
+    finish(name, result, options.save, MEASURED_MODELS[name])
 
 
 if __name__ == "__main__":
