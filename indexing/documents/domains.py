@@ -82,7 +82,7 @@ def listed(lines: Iterable[str], most: int = 0) -> list[str]:
         domain = domain_of(cell.lower())
         if domain:
             domains[domain] = None
-        elif number > 1 or "." in cell:
+        elif number > 1 or not cell or "." in cell:
             raise ValueError(f"line {number}: no registered domain in {cell!r}; give one such as example.org")
     return list(domains)
 
@@ -94,7 +94,18 @@ def _name_cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
         text = line.removeprefix("\ufeff").strip()
         if text and not text.startswith("#"):
             cells = next(csv.reader([text], delimiter="\t" if "\t" in text else ","))
-            yield number, next((cell.strip() for cell in cells if not cell.strip().isdecimal()), "")
+            yield number, next((cell.strip() for cell in cells if not _is_number(cell)), "")
+
+
+def _is_number(cell: str) -> bool:
+    """
+    >>> [_is_number(cell) for cell in ("7", " 1.0", "2e-4", "1e100.net")]
+    [True, True, True, False]
+    """
+    with suppress(ValueError):
+        float(cell)
+        return True
+    return False
 
 
 def table(counts: Mapping[str, int]) -> str:

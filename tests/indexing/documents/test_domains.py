@@ -45,6 +45,7 @@ def test_only_the_host_of_a_url_counts(url: str, domain: str) -> None:
         "a.co.uk\nb.com\nc.org\n",
         "# the best\n\nwww.a.co.uk\na.co.uk\nB.com\r\nc.org",
         "1,a.co.uk\n2,b.com\n3,c.org\n",
+        "1.0,a.co.uk\n2.0,b.com\n3.0,c.org\n",
         "rank,domain,share\n1,a.co.uk,0.3\n2,b.com,0.1\n3,c.org,0\n",
         "domain\tpages\na.co.uk\t17\nb.com\t3\nc.org\t1\n",
         '\ufeff"a.co.uk","x"\n"b.com","y"\n"c.org","z"\n',
@@ -69,3 +70,5 @@ def test_a_line_without_a_domain_is_refused_by_number() -> None:
         listed(["a.org", "nonsense"])
     with pytest.raises(ValueError, match=r"line 1: no registered domain in '10\.0\.0\.1'"):
         listed(["10.0.0.1"])
+    with pytest.raises(ValueError, match="line 1: no registered domain in ''"):
+        listed(["1.0,2"])
