@@ -56,9 +56,9 @@ from experiments.question_sets.learnable import Questions, answered, learnable
 from testing.harness import arguments, finish, revision, say, shrink, work_folder
 from testing.smoke_data import small_checkpoint
 
-TAKES = "six hours of one core, kept in --work; --rows cosinet, 75 minutes"
+TAKES = "six hours of one core, kept in --work; --rows cosinet, an hour"
 MEASURED_MODELS = ("cascade",)
-DECIDED = "Nothing yet: no result of it is saved."
+DECIDED = "Nothing ships by it."
 
 LEARN = "qa-train/squad-train/squad-sent-train-v1.1.parquet"
 HELD_OUT, LISTS, EPOCHS = 0.1, 32, 3
