@@ -40,7 +40,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 AS2: dict[str, dict[str, Any]] = {
     "as2": {"context": ["sentence"]},
-    "as2_context": {"context": ["sentence", "title", "previous", "next"], "context_dropout": 0.1},
+    "as2_context": {
+        "context": ["sentence", "title", "previous", "next"],
+        "context_dropout": 0.1,
+        "tokens": 2_400,  # a right sentence and its wrong ones, which stay together, have up to 1,108
+    },
 }
 EPOCHS = dict.fromkeys((*VARIANTS, *AS2), 1) | {"easi": 3, "mtl0": 2, "mtl1": 2}
 RATE = dict.fromkeys(VARIANTS, 5e-5) | dict.fromkeys(AS2, 3e-5)
