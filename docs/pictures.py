@@ -196,8 +196,8 @@ def speed(saved: Saved) -> str:
 def risk_coverage(saved: Saved) -> str:
     """Area under risk against coverage of each way to extract an answer: lower is better."""
     peasi = saved("peasi_quality")
-    names = {"as2": "AS2", "joint": "MTL₀"}
-    bars = {f"{label}, {data}": peasi[f"{key}_aurc_{name}"] for data, key in (("SQuAD", "squad"), ("WikiQA", "wikiqa"))
+    names = {"as2": "AS2", "shipped": "PEASI that ships"}
+    bars = {f"{label}, {data}": peasi[f"{name}_{key}_aurc"] for data, key in (("SQuAD", "squad"), ("WikiQA", "wikiqa"))
             for name, label in names.items()}  # fmt: skip
     return _bars(bars, "area under risk against coverage, all questions (lower is better)")
 
