@@ -66,9 +66,8 @@ MEASURED_MODELS = {
     "engines_bf16": ("cascade", "cascade_base"),
 }
 DECIDED = (
-    "No other engine serves. Without bfloat16's products none is faster in float32 by more than a tenth on "
-    "one thread. With them OpenVINO is ahead for longer texts in bfloat16, by up to a fifth, and in int8 for "
-    "all: to run ranges of the cascade's layers on it is the next experiment."
+    "No other engine serves: in float32 none is faster by more than a tenth on one thread. On processors "
+    "with bfloat16 and VNNI OpenVINO is ahead in int8: ranges of layers on it are the next experiment."
 )
 
 QUESTIONS, CANDIDATES = 4, 32

@@ -98,7 +98,8 @@ def _name_cells(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
 
 
 def _is_number(cell: str) -> bool:
-    """
+    """True if a cell is a number, as ranks and counts are.
+
     >>> [_is_number(cell) for cell in ("7", " 1.0", "2e-4", "1e100.net")]
     [True, True, True, False]
     """
