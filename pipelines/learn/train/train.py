@@ -105,27 +105,7 @@ def _run(
     *,
     events: bool = False,
 ) -> Iterator[str]:
-    try:
-        done = finished(out)
-        former = done or begun(out)
-    except WrongShape as e:
-        raise JobError(
-            f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA
-        ) from None
-
-    others = (
-        [path for path in out.iterdir() if path.name not in (LOCK, EVENTS)] if processes.rank == 0 else []
-    )
-    if others and former is None and not (out / STATE).is_dir():
-        raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
-
-    if former is not None and former.fingerprint != new.fingerprint:
-        clauses = list(differences(former.settings, new.settings, "")) if former.settings else []
-        difference = shortened(clauses) or "its settings or files were others"
-        raise JobError(
-            f"{out} holds another training: {difference}; give another --out, or delete it", OUTPUT_EXISTS
-        )
-
+    done = _complete(out, new, processes)
     if done is not None:
         yield f"{_summary(job, done)} (complete)"
         return
@@ -168,6 +148,32 @@ def _run(
         raise JobError(str(e), BAD_DATA) from e
 
     yield _summary(job, history)
+
+
+def _complete(out: Path, new: History, processes: Processes) -> History | None:
+    """The history of this training if `out` has all of it; None if it is to begin or to go on there. Raises
+    JobError: 65 if the history in `out` is none of a training, 73 if `out` has another one or other files."""
+    try:
+        done = finished(out)
+        former = done or begun(out)
+    except WrongShape as e:
+        raise JobError(
+            f"not the history of a training: {e}; give another --out, or delete {out}", BAD_DATA
+        ) from None
+
+    if former is None:
+        is_first = processes.rank == 0
+        others = is_first and any(path.name not in (LOCK, EVENTS) for path in out.iterdir())
+        if others and not (out / STATE).is_dir():
+            raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
+    elif former.fingerprint != new.fingerprint:
+        clauses = list(differences(former.settings, new.settings, "")) if former.settings else []
+        difference = shortened(clauses) or "its settings or files were others"
+        raise JobError(
+            f"{out} holds another training: {difference}; give another --out, or delete it", OUTPUT_EXISTS
+        )
+
+    return done
 
 
 def build(
