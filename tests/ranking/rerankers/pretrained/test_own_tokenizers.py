@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sentence_transformers
+import transformers
+from tokenizers import Tokenizer, processors
 
 from answermill.files.model_files import position_count, token_limit
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.rerankers.pretrained.pair_scorers import PackedScorer, load_scorer
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
+from answermill.ranking.transformer.published.published_tokenizer import published_tokeniser
 from testing.family_models import change_json, write_classifier
 
 QUESTION = "When was the dam at Aswan finished?"
@@ -82,6 +85,56 @@ def test_without_token_types_in_its_inputs_a_bert_reads_both_texts_as_the_first(
     folder = write(tmp_path, "bert", model_input_names=None)
     logits, packed = scored(folder)
     assert packed and logits == pytest.approx(predicted(folder), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("tokenizer_config.json", {"extra_special_tokens": ["high"]}),
+        ("tokenizer_config.json", {"extra_special_tokens": {"image_token": "high"}}),
+        (
+            "tokenizer_config.json",
+            {"additional_special_tokens": [{"__type": "AddedToken", "content": "high"}]},
+        ),
+        ("tokenizer_config.json", {"image_token": "high"}),
+        ("special_tokens_map.json", {"bos_token": "high"}),
+    ],
+)
+@pytest.mark.parametrize("kind", [BERT, {"tokenizer_class": "PreTrainedTokenizerFast"}])
+def test_a_special_token_that_tokenizer_json_does_not_add_is_one(
+    kind: dict[str, Any], file: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """transformers adds it: 'higher' is then 'high' and 'er', and a text's '[MASK]' is the special token."""
+    folder = write(tmp_path, "bert", **kind)
+    pair = ("higher, highest", "the [MASK] is high[SEP]")
+    usual = published_tokeniser(folder, 64).pairs([pair]).pack().ids.tolist()
+    change_json(folder / file, **changes)
+
+    change_json(folder / "tokenizer.json", added_tokens=[])
+    ids = published_tokeniser(folder, 64).pairs([pair]).pack().ids.tolist()
+    assert ids == transformers.AutoTokenizer.from_pretrained(folder)(*pair)["input_ids"] != usual
+
+
+@pytest.mark.parametrize(
+    ("single", "pair"),
+    [
+        ("[CLS] $A [SEP]", "[CLS]:0 $A:0 [SEP]:1 $B:1 [SEP]:1"),
+        ("[CLS] $A", "[CLS] $A [SEP] $B:1 [SEP]:1"),
+        ("[CLS] $A [SEP]", "[CLS] $B [SEP] $A:1 [SEP]:1"),
+    ],
+)
+def test_special_tokens_that_are_not_placed_as_a_packed_pair_has_them_are_padded(
+    single: str, pair: str, tmp_path: Path
+) -> None:
+    folder = write(tmp_path, "bert")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(t, tokenizer.token_to_id(t)) for t in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+    logits, packed = scored(folder)
+    assert not packed and logits == pytest.approx(predicted(folder), abs=1e-4)
 
 
 def test_a_model_whose_config_has_no_padding_token_takes_the_tokenizer_s(tmp_path: Path) -> None:
