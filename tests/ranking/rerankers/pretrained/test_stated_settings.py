@@ -16,6 +16,7 @@ import transformers
 
 from answermill.files.model_files import position_count, token_limit
 from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
+from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from testing.family_models import change_json, write_classifier, write_modular, write_yes_no
 
@@ -172,6 +173,27 @@ def test_a_first_token_that_is_the_padding_too_is_placed_as_transformers_places_
     folder = write_classifier(tmp_path, "roberta", [QUESTION, *TEXTS])
     change_json(folder / "config.json", pad_token_id=0)
     assert logits(folder) == pytest.approx(predicted(folder), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [("distilbert", {"layer_norm_eps": 1e-2}), ("roberta", {"embedding_size": 16})],
+)
+def test_a_setting_that_the_family_does_not_read_decides_nothing(
+    family: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = write_classifier(tmp_path, family, [QUESTION, *TEXTS])
+    usual = logits(folder)
+    change_json(folder / "config.json", **changes)
+    assert logits(folder) == pytest.approx(usual, abs=1e-5)
+    assert usual == pytest.approx(predicted(folder), abs=1e-4)
+
+
+def test_an_electra_s_narrow_embeddings_have_a_usual_width() -> None:
+    config = transformers.ElectraConfig(hidden_size=256).to_dict()
+    assert Shape.of(config).embedded == Shape.of(config | {"embedding_size": 128}).embedded == 128
+    del config["embedding_size"]
+    assert Shape.of(config).embedded == 128
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
