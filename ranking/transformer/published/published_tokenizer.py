@@ -163,12 +163,16 @@ def _is_berts(tokenizer: Tokenizer, saved: Mapping[str, Any], stated: Mapping[st
     words["unk_token"] = _content(stated.get("unk_token") or "[UNK]")
     model = saved.get("model") or {}
 
+    # It has no added tokens but those that tokenizer_config.json lists, if it lists some.
+    added = {str(token["id"]) for token in saved.get("added_tokens") or []}
+    listed = stated.get("added_tokens_decoder", added)
     frame = tokenizer.encode("a", "a")
     first, separator = (
         _content(stated.get(f"{name}_token") or f"[{name.upper()}]") for name in ("cls", "sep")
     )
     return (
-        saved.get("normalizer") == normalizer
+        added <= set(listed)
+        and saved.get("normalizer") == normalizer
         and saved.get("pre_tokenizer") == {"type": "BertPreTokenizer"}
         and model.get("type", "WordPiece") == "WordPiece"
         and {key: model.get(key, value) for key, value in words.items()} == words

@@ -115,6 +115,21 @@ def test_a_special_token_that_tokenizer_json_does_not_add_is_one(
     assert ids == transformers.AutoTokenizer.from_pretrained(folder)(*pair)["input_ids"] != usual
 
 
+def test_a_token_that_a_bert_s_list_of_added_tokens_lacks_is_none(tmp_path: Path) -> None:
+    """BertTokenizer is made anew, with the tokens of the list."""
+    folder = write(tmp_path, "bert", **BERT)
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    special = {str(token.pop("id")): token for token in json.loads(json.dumps(saved["added_tokens"]))}
+    new = saved["added_tokens"][0] | {"id": len(saved["model"]["vocab"]), "content": "<dam>"}
+    change_json(folder / "tokenizer.json", added_tokens=[*saved["added_tokens"], new])
+    change_json(folder / "tokenizer_config.json", added_tokens_decoder=special)
+
+    pair = ("the <dam>", "it is <dam>")
+    ids = published_tokeniser(folder, 64).pairs([pair]).pack().ids.tolist()
+    assert ids == transformers.AutoTokenizer.from_pretrained(folder)(*pair)["input_ids"]
+    assert new["id"] not in ids
+
+
 @pytest.mark.parametrize(
     ("single", "pair"),
     [
