@@ -131,6 +131,10 @@ def test_a_prompt_counts_beside_modules_alone(tmp_path: Path) -> None:
     (folder / "modules.json").unlink()
     assert PublishedClassifier.read(folder).prompt == ""
 
+    classifier = write_classifier(tmp_path / "bert", "bert", TEXTS)
+    change_json(classifier / "config_sentence_transformers.json", **own)
+    assert PublishedClassifier.read(classifier).prompt == ""
+
 
 @pytest.mark.parametrize(
     ("config", "positions"),
@@ -177,7 +181,11 @@ def test_a_first_token_that_is_the_padding_too_is_placed_as_transformers_places_
 
 @pytest.mark.parametrize(
     ("family", "changes"),
-    [("distilbert", {"layer_norm_eps": 1e-2}), ("roberta", {"embedding_size": 16})],
+    [
+        ("distilbert", {"layer_norm_eps": 1e-2}),
+        ("roberta", {"embedding_size": 16}),
+        ("bert", {"classifier_pooling": "mean"}),
+    ],
 )
 def test_a_setting_that_the_family_does_not_read_decides_nothing(
     family: str, changes: dict[str, Any], tmp_path: Path
