@@ -143,6 +143,8 @@ def test_a_prompt_counts_beside_modules_alone(tmp_path: Path) -> None:
         ({"model_type": "roberta"}, 512 - 2),
         ({"model_type": "bert"}, 512),
         ({"model_type": "t5"}, 1_000_000),
+        ({"model_type": "t5", "n_positions": 512}, 1_000_000),
+        ({"model_type": "mpnet", "max_position_embeddings": 514, "pad_token_id": 0}, 512),
         ({"model_type": "bloom"}, 1_000_000),
         ({"model_type": "xlnet"}, 1_000_000),
         ({"model_type": "no such"}, 512),
