@@ -28,6 +28,8 @@ _AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that take tokenizer.json as it is."""
 _BERTS = ("bert", "distilbert", "electra")
 """Families whose class is BertTokenizer if the folder names none."""
+_RARE = "\U00013000"
+"""A hieroglyph, which hardly any vocabulary has."""
 _BERT_TOKENS = ("unk", "sep", "pad", "cls", "mask")
 """Special tokens that BertTokenizer has, whether a folder names them or not."""
 
@@ -46,6 +48,7 @@ def load_tokenizer(folder: Path) -> Any:
     if transformer_settings(folder).get("do_lower_case"):
         backend = tokenizer.backend_tokenizer
         backend.normalizer = _lower(backend.normalizer)
+    _check_unknown(folder, tokenizer)
     return tokenizer
 
 
@@ -67,6 +70,7 @@ def _framed(folder: Path, limit: int, tokenizer: Tokenizer, typed: bool) -> Toke
     """Tokenizer of packed texts, which reads the special tokens off a pair and gives each the type of the
     text before it. Raises ValueError, with the folder, if those of a text alone, or their types, differ."""
     tokeniser = Tokeniser(folder, limit, tokenizer, typed)
+    _check_unknown(folder, tokenizer)
     for texts in (("a",), ("a", "b")):
         whole, packed = tokenizer.encode(*texts), tokeniser.pairs([texts]).pack()
         types = whole.type_ids if typed else [0] * len(whole.ids)
@@ -75,6 +79,17 @@ def _framed(folder: Path, limit: int, tokenizer: Tokenizer, typed: bool) -> Toke
                 f"{folder}: its special tokens around one text, or their types, are not those of a pair"
             )
     return tokeniser
+
+
+def _check_unknown(folder: Path, tokenizer: Any) -> None:
+    """Raise ValueError, with the folder, if the tokenizer fails on a character that it does not know."""
+    try:
+        tokenizer.encode(_RARE)
+    except Exception as e:  # tokenizers raises nothing narrower
+        raise ValueError(
+            f"{folder}: its tokenizer has no token for a character that it does not know ({e}); copy the "
+            "model's folder again"
+        ) from e
 
 
 def _as_saved(folder: Path) -> tuple[Tokenizer, bool] | None:

@@ -173,6 +173,20 @@ def test_a_token_without_a_row_is_refused(family: str, tmp_path: Path) -> None:
         scored(folder)
 
 
+@pytest.mark.parametrize(
+    ("family", "change"), [("bert", {"unk_token": "[none]"}), ("xlm-roberta", {"unk_id": None})]
+)
+def test_a_tokenizer_that_fails_on_unknown_characters_is_refused_when_it_is_loaded(
+    family: str, change: dict[str, Any], tmp_path: Path
+) -> None:
+    """Otherwise the first text with such a character would end a run."""
+    folder = write(tmp_path, family)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    change_json(folder / "tokenizer.json", model=tokenizer["model"] | change)
+    with pytest.raises(ValueError, match=f"{re.escape(str(folder))}: its tokenizer has no token for a char"):
+        scored(folder)
+
+
 def test_a_model_that_cannot_compute_a_pair_is_refused_when_it_is_loaded(tmp_path: Path) -> None:
     folder = write(tmp_path, "bart")
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
