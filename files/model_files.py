@@ -52,6 +52,8 @@ _OFFSET_FAMILIES = (
     "xmod",
 )
 """Families whose positions count from the row after the padding token's number."""
+_UNNUMBERED = ("longt5", "mt5", "switch_transformers", "t5", "umt5")
+"""Families that read distances alone, though their config.json may state a number of positions."""
 _POSITIONS = ("max_position_embeddings", "n_positions", "max_encoder_position_embeddings")
 """Names of the number of positions in config.json."""
 _SAME_VALUES = (
@@ -294,14 +296,17 @@ def position_count(config: Mapping[str, Any]) -> int:
     >>> position_count({"model_type": "roberta", "max_position_embeddings": 514})
     512
     """
+    family = str(config.get("model_type"))
+    if family in _UNNUMBERED:
+        return NO_LIMIT
     rows = next((config[key] for key in _POSITIONS if config.get(key)), None)
     if not rows:
-        rows = _usual_positions(str(config.get("model_type")))
+        rows = _usual_positions(family)
     if not rows or int(rows) < 0:  # XLNet has -1
         return NO_LIMIT
-    if config.get("model_type") not in _OFFSET_FAMILIES:
+    if family not in _OFFSET_FAMILIES:
         return int(rows)
-    padding = config.get("pad_token_id", 1)
+    padding = 1 if family == "mpnet" else config.get("pad_token_id", 1)  # MPNet's is fixed
     return int(rows) - 1 - (1 if padding is None else int(padding))
 
 

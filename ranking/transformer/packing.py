@@ -137,7 +137,8 @@ class Tokeniser:
         # The special tokens around and between two texts.
         frame = self._tokenizer.encode("a", "a")
         places = frame.sequence_ids
-        if not {0, 1} <= set(places) or {places[0], places[-1]} != {None}:
+        texts = [number for number in places if number is not None]
+        if {0, 1} != set(texts) or texts != sorted(texts) or {places[0], places[-1]} != {None}:
             raise ValueError(
                 f"{path}: it puts no special tokens around a pair; give the tokenizer of a BERT, RoBERTa or "
                 "ELECTRA"

@@ -19,6 +19,12 @@ def pooling_of(folder: Path) -> tuple[Pooling, bool]:
         is_static = static_part(folder) is not None
         return "mean", bool(model_json(folder / "config.json").get("normalize")) if is_static else True
 
+    kind = _own_settings(folder).get("model_type") or "SentenceTransformer"
+    if kind != "SentenceTransformer":
+        raise ModelMissing(
+            f"{folder}: its modules are a {kind}'s, which give no vectors of whole texts; give a "
+            "SentenceTransformer"
+        )
     modules = {
         module["type"].rpartition(".")[2]: module["path"]
         for module in model_json(folder / "modules.json", list)
@@ -51,8 +57,7 @@ def pooling_of(folder: Path) -> tuple[Pooling, bool]:
 def prompts_of(folder: Path) -> dict[str, str]:
     """Prompts that the model expects before a question ('query') and before a passage ('document'), if its
     folder has some."""
-    path = folder / "config_sentence_transformers.json"
-    prompts = model_json(path).get("prompts") or {} if path.is_file() else {}
+    prompts = _own_settings(folder).get("prompts") or {}
     of_document = (prompts.get(name) for name in ("document", "passage", "corpus"))
     by_role = {"query": prompts.get("query"), "document": next(filter(None, of_document), None)}
     return {role: prompt for role, prompt in by_role.items() if prompt}
@@ -60,9 +65,17 @@ def prompts_of(folder: Path) -> dict[str, str]:
 
 def numbers_kept(folder: Path) -> int | None:
     """Numbers of a vector, from its first on, that a folder of sentence-transformers keeps; None: all."""
-    path = folder / "config_sentence_transformers.json"
-    kept = model_json(path).get("truncate_dim") if path.is_file() else None
+    kept = _own_settings(folder).get("truncate_dim")
     return int(kept) if kept else None
+
+
+def _own_settings(folder: Path) -> dict[str, Any]:
+    """Settings of a whole model of sentence-transformers, which reads them beside modules.json alone."""
+    path = folder / "config_sentence_transformers.json"
+    if not path.is_file() or not (folder / "modules.json").is_file():
+        return {}
+    settings: dict[str, Any] = model_json(path)
+    return settings
 
 
 def model_json(path: Path, kind: type = dict) -> Any:

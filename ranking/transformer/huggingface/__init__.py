@@ -149,7 +149,7 @@ class Shape:
 
         offset = int(config.get("pad_token_id", 1)) + 1 if names.offset is None else names.offset
         width = int(setting("hidden_size"))
-        embedded = int(config.get("embedding_size") or width)
+        embedded = int(config.get("embedding_size", 128)) if family == "electra" else width
         return cls(
             layers=int(setting("num_hidden_layers")),
             width=width,

@@ -106,7 +106,7 @@ NAMES: Mapping[Family, FamilyNames] = {
             "hidden_dropout_prob": "dropout",
             "attention_probs_dropout_prob": "attention_dropout",
         },
-        computed={"activation": "gelu"},
+        computed={"activation": "gelu", "layer_norm_eps": 1e-12},
         pooler=False,
         head=HeadNames("pre_classifier", "classifier", "relu"),
     ),

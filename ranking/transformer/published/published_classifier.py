@@ -80,7 +80,7 @@ class PublishedClassifier:
                 f"{folder}: its head has {classes} classes; give one of a single class, or of two with the "
                 "answers second"
             )
-        prompts = read_table(folder / _OWN)
+        prompts = read_table(folder / _OWN) if modules else {}  # read beside modules.json alone
         if modules and prompts.get("model_type") != "CrossEncoder":
             raise ValueError(
                 f"{folder}: its modules.json is not a CrossEncoder's (model_type in {_OWN}), so "
@@ -93,17 +93,19 @@ class PublishedClassifier:
                 f"{folder}: it wants a prompt before each pair ({name!r}), which is not supported; give "
                 "another model"
             )
-        if name and modules and name not in (prompts.get("prompts") or {}):
+        if name and name not in (prompts.get("prompts") or {}):
             raise ValueError(
                 f"{folder}: its default prompt {name!r} is none of those in {_OWN}; copy the model's folder "
                 "again"
             )
 
         limit, positions = token_limit(folder, config), position_count(config)
-        pooling: Pooled = "mean" if config.get("classifier_pooling") == "mean" else "first"
+        family = str(config.get("model_type"))
+        is_mean = family == "modernbert" and config.get("classifier_pooling") == "mean"
+        pooling: Pooled = "mean" if is_mean else "first"
         return cls(
             folder,
-            str(config.get("model_type")),
+            family,
             classes,
             _output(folder, config, classes),
             limit,
@@ -112,7 +114,7 @@ class PublishedClassifier:
             head,
             causal,
             AnswerTokens.of_module(scoring) if scoring is not None else None,
-            str((prompts.get("prompts") or {}).get(name) or "") if name and modules else "",
+            str((prompts.get("prompts") or {}).get(name) or "") if name else "",
             chats(folder),
         )
 

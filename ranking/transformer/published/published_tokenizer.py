@@ -28,6 +28,10 @@ _AS_SAVED = ("PreTrainedTokenizerFast", "TokenizersBackend")
 """Classes that take tokenizer.json as it is."""
 _BERTS = ("bert", "distilbert", "electra")
 """Families whose class is BertTokenizer if the folder names none."""
+_RARE = "\U00013000"
+"""A hieroglyph, which hardly any vocabulary has."""
+_BERT_TOKENS = ("unk", "sep", "pad", "cls", "mask")
+"""Special tokens that BertTokenizer has, whether a folder names them or not."""
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -44,6 +48,7 @@ def load_tokenizer(folder: Path) -> Any:
     if transformer_settings(folder).get("do_lower_case"):
         backend = tokenizer.backend_tokenizer
         backend.normalizer = _lower(backend.normalizer)
+    _check_unknown(folder, tokenizer)
     return tokenizer
 
 
@@ -51,14 +56,40 @@ def published_tokeniser(folder: Path, limit: int) -> Tokeniser:
     """Tokenizer of packed texts with the ids and types that transformers would give. Raises ValueError if it
     has none."""
     if (saved := _as_saved(folder)) is not None:
-        return Tokeniser(folder, limit, *saved)
+        return _framed(folder, limit, *saved)
 
     tokenizer = load_tokenizer(folder)
     if not tokenizer.is_fast:
         raise ValueError(f"{folder}: its tokenizer is Python code of transformers (no fast one)")
     if tokenizer.truncation_side != "right":
         raise ValueError(f"{folder}: its tokenizer cuts texts at their beginning (truncation_side)")
-    return Tokeniser(folder, limit, tokenizer.backend_tokenizer, TYPES in tokenizer.model_input_names)
+    return _framed(folder, limit, tokenizer.backend_tokenizer, TYPES in tokenizer.model_input_names)
+
+
+def _framed(folder: Path, limit: int, tokenizer: Tokenizer, typed: bool) -> Tokeniser:
+    """Tokenizer of packed texts, which reads the special tokens off a pair and gives each the type of the
+    text before it. Raises ValueError, with the folder, if those of a text alone, or their types, differ."""
+    tokeniser = Tokeniser(folder, limit, tokenizer, typed)
+    _check_unknown(folder, tokenizer)
+    for texts in (("a",), ("a", "b")):
+        whole, packed = tokenizer.encode(*texts), tokeniser.pairs([texts]).pack()
+        types = whole.type_ids if typed else [0] * len(whole.ids)
+        if (packed.ids.tolist(), packed.types.tolist()) != (whole.ids, types):
+            raise ValueError(
+                f"{folder}: its special tokens around one text, or their types, are not those of a pair"
+            )
+    return tokeniser
+
+
+def _check_unknown(folder: Path, tokenizer: Any) -> None:
+    """Raise ValueError, with the folder, if the tokenizer fails on a character that it does not know."""
+    try:
+        tokenizer.encode(_RARE)
+    except Exception as e:  # tokenizers raises nothing narrower
+        raise ValueError(
+            f"{folder}: its tokenizer has no token for a character that it does not know ({e}); copy the "
+            "model's folder again"
+        ) from e
 
 
 def _as_saved(folder: Path) -> tuple[Tokenizer, bool] | None:
@@ -90,10 +121,8 @@ def _as_saved(folder: Path) -> tuple[Tokenizer, bool] | None:
         return None
 
     tokenizer = _read(file)
-    if not _adds_nothing(folder, tokenizer, saved, stated):
-        return None
-    names = [stated.get(f"{name}_token") for name in ("unk", "cls", "sep", "pad", "mask", "bos", "eos")]
-    if any(tokenizer.token_to_id(_content(name)) is None for name in names if name):
+    usual = {f"{name}_token": f"[{name.upper()}]" for name in _BERT_TOKENS} if is_bert else {}
+    if not _adds_nothing(folder, tokenizer, saved, usual | stated):
         return None
     if is_bert and not _is_berts(tokenizer, saved, stated):
         return None
@@ -111,7 +140,18 @@ def _adds_nothing(
         if token != {key: value for key, value in added.get(number, {}).items() if key != "id"}:
             return False
     older = read_table(folder / "added_tokens.json")
-    return all(tokenizer.token_to_id(token) == number for token, number in older.items())
+    if any(tokenizer.token_to_id(token) != number for token, number in older.items()):
+        return False
+    return _special_tokens(saved, stated) <= {token["content"] for token in added.values()}
+
+
+def _special_tokens(saved: Mapping[str, Any], stated: Mapping[str, Any]) -> set[str]:
+    """Texts that transformers makes tokens, which are never parts of words, unless they are already."""
+    named = {"pad_token": (saved.get("padding") or {}).get("pad_token")} | dict(stated)
+    more = stated.get("extra_special_tokens") or stated.get("additional_special_tokens") or ()
+    tokens = [value for key, value in named.items() if key.endswith("_token")]
+    tokens += more.values() if isinstance(more, Mapping) else more
+    return {_content(token) for token in tokens if isinstance(token, str | Mapping)}
 
 
 def _read(file: Path) -> Tokenizer:
@@ -138,12 +178,16 @@ def _is_berts(tokenizer: Tokenizer, saved: Mapping[str, Any], stated: Mapping[st
     words["unk_token"] = _content(stated.get("unk_token") or "[UNK]")
     model = saved.get("model") or {}
 
+    # It has no added tokens but those that tokenizer_config.json lists, if it lists some.
+    added = {str(token["id"]) for token in saved.get("added_tokens") or []}
+    listed = stated.get("added_tokens_decoder", added)
     frame = tokenizer.encode("a", "a")
     first, separator = (
         _content(stated.get(f"{name}_token") or f"[{name.upper()}]") for name in ("cls", "sep")
     )
     return (
-        saved.get("normalizer") == normalizer
+        added <= set(listed)
+        and saved.get("normalizer") == normalizer
         and saved.get("pre_tokenizer") == {"type": "BertPreTokenizer"}
         and model.get("type", "WordPiece") == "WordPiece"
         and {key: model.get(key, value) for key, value in words.items()} == words

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from answermill.indexing.shards.dense import ModelMissing, find_model, vector_length
-from answermill.indexing.shards.encoders.encoder_settings import pooling_of
+from answermill.indexing.shards.encoders.encoder_settings import numbers_kept, pooling_of, prompts_of
 from answermill.pipelines.steps.models import encoder_loader
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import Reranker
@@ -167,3 +167,21 @@ def test_a_model_that_is_not_to_be_had_or_not_computed_is_refused(tmp_path: Path
     (folder / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ModelMissing, match="its module Dense is not supported"):
         load(folder)
+
+
+def test_settings_of_a_whole_model_count_beside_modules_alone(tmp_path: Path) -> None:
+    folder = write(tmp_path)
+    change_json(folder / "config_sentence_transformers.json", truncate_dim=8)
+    assert prompts_of(folder) == {"query": "query: ", "document": "passage: "} and numbers_kept(folder) == 8
+    (folder / "modules.json").unlink()
+    assert prompts_of(folder) == {} and numbers_kept(folder) is None
+
+
+@pytest.mark.parametrize("kind", ["CrossEncoder", "SparseEncoder"])
+def test_modules_of_a_model_that_gives_no_vectors_of_texts_are_refused(kind: str, tmp_path: Path) -> None:
+    """sentence-transformers would take its body alone, without its settings."""
+    folder = write(tmp_path)
+    assert pooling_of(folder) == ("cls", True)
+    change_json(folder / "config_sentence_transformers.json", model_type=kind)
+    with pytest.raises(ModelMissing, match=f"its modules are a {kind}'s"):
+        pooling_of(folder)

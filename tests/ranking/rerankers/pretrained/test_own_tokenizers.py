@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 import sentence_transformers
+import transformers
+from tokenizers import Tokenizer, processors
 
 from answermill.files.model_files import position_count, token_limit
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.rerankers.pretrained.pair_scorers import PackedScorer, load_scorer
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
+from answermill.ranking.transformer.published.published_tokenizer import published_tokeniser
 from testing.family_models import change_json, write_classifier
 
 QUESTION = "When was the dam at Aswan finished?"
@@ -84,6 +87,71 @@ def test_without_token_types_in_its_inputs_a_bert_reads_both_texts_as_the_first(
     assert packed and logits == pytest.approx(predicted(folder), abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("tokenizer_config.json", {"extra_special_tokens": ["high"]}),
+        ("tokenizer_config.json", {"extra_special_tokens": {"image_token": "high"}}),
+        (
+            "tokenizer_config.json",
+            {"additional_special_tokens": [{"__type": "AddedToken", "content": "high"}]},
+        ),
+        ("tokenizer_config.json", {"image_token": "high"}),
+        ("special_tokens_map.json", {"bos_token": "high"}),
+    ],
+)
+@pytest.mark.parametrize("kind", [BERT, {"tokenizer_class": "PreTrainedTokenizerFast"}])
+def test_a_special_token_that_tokenizer_json_does_not_add_is_one(
+    kind: dict[str, Any], file: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    """transformers adds it: 'higher' is then 'high' and 'er', and a text's '[MASK]' is the special token."""
+    folder = write(tmp_path, "bert", **kind)
+    pair = ("higher, highest", "the [MASK] is high[SEP]")
+    usual = published_tokeniser(folder, 64).pairs([pair]).pack().ids.tolist()
+    change_json(folder / file, **changes)
+
+    change_json(folder / "tokenizer.json", added_tokens=[])
+    ids = published_tokeniser(folder, 64).pairs([pair]).pack().ids.tolist()
+    assert ids == transformers.AutoTokenizer.from_pretrained(folder)(*pair)["input_ids"] != usual
+
+
+def test_a_token_that_a_bert_s_list_of_added_tokens_lacks_is_none(tmp_path: Path) -> None:
+    """BertTokenizer is made anew, with the tokens of the list."""
+    folder = write(tmp_path, "bert", **BERT)
+    saved = json.loads((folder / "tokenizer.json").read_text())
+    special = {str(token.pop("id")): token for token in json.loads(json.dumps(saved["added_tokens"]))}
+    new = saved["added_tokens"][0] | {"id": len(saved["model"]["vocab"]), "content": "<dam>"}
+    change_json(folder / "tokenizer.json", added_tokens=[*saved["added_tokens"], new])
+    change_json(folder / "tokenizer_config.json", added_tokens_decoder=special)
+
+    pair = ("the <dam>", "it is <dam>")
+    ids = published_tokeniser(folder, 64).pairs([pair]).pack().ids.tolist()
+    assert ids == transformers.AutoTokenizer.from_pretrained(folder)(*pair)["input_ids"]
+    assert new["id"] not in ids
+
+
+@pytest.mark.parametrize(
+    ("single", "pair"),
+    [
+        ("[CLS] $A [SEP]", "[CLS]:0 $A:0 [SEP]:1 $B:1 [SEP]:1"),
+        ("[CLS] $A", "[CLS] $A [SEP] $B:1 [SEP]:1"),
+        ("[CLS] $A [SEP]", "[CLS] $B [SEP] $A:1 [SEP]:1"),
+    ],
+)
+def test_special_tokens_that_are_not_placed_as_a_packed_pair_has_them_are_padded(
+    single: str, pair: str, tmp_path: Path
+) -> None:
+    folder = write(tmp_path, "bert")
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=single, pair=pair, special_tokens=[(t, tokenizer.token_to_id(t)) for t in ("[CLS]", "[SEP]")]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+    logits, packed = scored(folder)
+    assert not packed and logits == pytest.approx(predicted(folder), abs=1e-4)
+
+
 def test_a_model_whose_config_has_no_padding_token_takes_the_tokenizer_s(tmp_path: Path) -> None:
     folder = write(tmp_path, "gpt2")
     expected = predicted(folder)
@@ -102,6 +170,20 @@ def test_a_token_without_a_row_is_refused(family: str, tmp_path: Path) -> None:
     )
     says = f"its tokenizer has {new + 1:,} tokens, its weights {new:,}; copy both from one model"
     with pytest.raises(ValueError, match=f"{re.escape(str(folder))}: {says}"):
+        scored(folder)
+
+
+@pytest.mark.parametrize(
+    ("family", "change"), [("bert", {"unk_token": "[none]"}), ("xlm-roberta", {"unk_id": None})]
+)
+def test_a_tokenizer_that_fails_on_unknown_characters_is_refused_when_it_is_loaded(
+    family: str, change: dict[str, Any], tmp_path: Path
+) -> None:
+    """Otherwise the first text with such a character would end a run."""
+    folder = write(tmp_path, family)
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    change_json(folder / "tokenizer.json", model=tokenizer["model"] | change)
+    with pytest.raises(ValueError, match=f"{re.escape(str(folder))}: its tokenizer has no token for a char"):
         scored(folder)
 
 

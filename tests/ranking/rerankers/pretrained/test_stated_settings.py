@@ -16,6 +16,7 @@ import transformers
 
 from answermill.files.model_files import position_count, token_limit
 from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
+from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from testing.family_models import change_json, write_classifier, write_modular, write_yes_no
 
@@ -130,6 +131,10 @@ def test_a_prompt_counts_beside_modules_alone(tmp_path: Path) -> None:
     (folder / "modules.json").unlink()
     assert PublishedClassifier.read(folder).prompt == ""
 
+    classifier = write_classifier(tmp_path / "bert", "bert", TEXTS)
+    change_json(classifier / "config_sentence_transformers.json", **own)
+    assert PublishedClassifier.read(classifier).prompt == ""
+
 
 @pytest.mark.parametrize(
     ("config", "positions"),
@@ -138,6 +143,8 @@ def test_a_prompt_counts_beside_modules_alone(tmp_path: Path) -> None:
         ({"model_type": "roberta"}, 512 - 2),
         ({"model_type": "bert"}, 512),
         ({"model_type": "t5"}, 1_000_000),
+        ({"model_type": "t5", "n_positions": 512}, 1_000_000),
+        ({"model_type": "mpnet", "max_position_embeddings": 514, "pad_token_id": 0}, 512),
         ({"model_type": "bloom"}, 1_000_000),
         ({"model_type": "xlnet"}, 1_000_000),
         ({"model_type": "no such"}, 512),
@@ -172,6 +179,31 @@ def test_a_first_token_that_is_the_padding_too_is_placed_as_transformers_places_
     folder = write_classifier(tmp_path, "roberta", [QUESTION, *TEXTS])
     change_json(folder / "config.json", pad_token_id=0)
     assert logits(folder) == pytest.approx(predicted(folder), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("distilbert", {"layer_norm_eps": 1e-2}),
+        ("roberta", {"embedding_size": 16}),
+        ("bert", {"classifier_pooling": "mean"}),
+    ],
+)
+def test_a_setting_that_the_family_does_not_read_decides_nothing(
+    family: str, changes: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = write_classifier(tmp_path, family, [QUESTION, *TEXTS])
+    usual = logits(folder)
+    change_json(folder / "config.json", **changes)
+    assert logits(folder) == pytest.approx(usual, abs=1e-5)
+    assert usual == pytest.approx(predicted(folder), abs=1e-4)
+
+
+def test_an_electra_s_narrow_embeddings_have_a_usual_width() -> None:
+    config = transformers.ElectraConfig(hidden_size=256).to_dict()
+    assert Shape.of(config).embedded == Shape.of(config | {"embedding_size": 128}).embedded == 128
+    del config["embedding_size"]
+    assert Shape.of(config).embedded == 128
 
 
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
