@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -93,6 +94,17 @@ def test_a_score_from_bits_is_that_of_the_unpacked_matrices(
         assert np.ptp(expected) > 0.05
         assert scorer.bits_of(question) == precision
         assert np.abs(scorer.scores(question, codes) - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize(("norm", "precision"), [(0.3, 7), (3.0, 14), (30.0, 14)])
+def test_steep_tanhs_get_the_bits_that_they_need(norm: float, precision: int) -> None:
+    """A tanh of W1 b is steep at few b where W1 is large, and these decide."""
+    w1, w2, m = attention(hidden=2)
+    steep = norm * F.normalize(w1), w2, 0.3 * F.normalize(m, dim=0)
+    codes, matrices = answers(*range(1, 60))
+    scorer, question = Attention(*steep), asked()
+    assert scorer.bits_of(question) == precision
+    assert np.abs(scorer.scores(question, codes) - reference(*steep, question, matrices)).max() < 1e-4
 
 
 def test_a_score_depends_neither_on_the_block_nor_on_the_other_answers(
