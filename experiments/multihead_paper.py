@@ -5,7 +5,7 @@ The largest teacher, `base`, is the shipped `cascade_base` at its last exit, 12 
 learnt nothing of the two data sets; `has` and `birnn` are those of `multihead_trainings.py`, trained on the
 set. Platt's regression on the set's dev lists makes scores logits, which are computed once and kept. A
 student has MiniLM-L6's body and begins with the transferred cross-encoder of `cascade_trainings.py`, which
-here reads the first token, as do all heads. α and τ are those of the paper's twelve pairs (App. E) whose
+here reads the first token, as do all heads. α and τ are those of the paper's twelve pairs (§3.2) whose
 students are best on dev, the mean of SEEDS; they are searched for `mhs` and, apart, for the student of the
 best teacher, `kd_single`. The other students have `mhs`' pair, `mhs_single` has `kd_single`'s.
 

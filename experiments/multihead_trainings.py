@@ -40,7 +40,7 @@ FIRST = 0
 SEEDS: tuple[int, ...] = (FIRST, 1, 2)  # of the students
 ALPHAS: tuple[float, ...] = (0.0, 0.1, 0.5, 0.9)
 TAUS: tuple[float, ...] = (1.0, 3.0, 5.0)
-"""The paper's grid (App. E)."""
+"""The paper's grid (§3.2)."""
 EPOCHS, RATE = 2, 5e-5
 HEAD_LAYERS = (2, 3)
 TEACHERS, HYDRA = ("cross", "has", "birnn"), ("cross", "cross1", "cross2")

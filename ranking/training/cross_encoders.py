@@ -1,8 +1,9 @@
 """Training of cross-encoders on labelled pairs (Cascade Transformer §4.3.1): a task of `loop.py`.
 
-A step is a batch of pairs, up to some tokens, of one exit drawn at random; its loss trains all layers below,
-down to the embeddings. With a single exit this is the fine-tuning of the monolithic model; TANDA's transfer
-and adapt are two such trainings, the second of which begins with the first one's checkpoint.
+A step is a batch of pairs and one exit drawn at random; its loss trains all layers below, down to the
+embeddings. §5.2's batches have up to 2,000 tokens, ours about as many as are set: all steps of an epoch
+have much the same number (`groups.py`). With a single exit this is the fine-tuning of the monolithic model;
+TANDA's transfer and adapt are two such trainings, the second of which begins with the first one's checkpoint.
 The heads of a multiple-heads student are its last exit and learn in one step. With teachers' logits beside
 the labels it is distillation (`distillation.py`).
 
@@ -51,7 +52,7 @@ class PairOptions:
     """Settings of learning from pairs."""
 
     tokens: int = 2_000
-    """Tokens of a batch."""
+    """Tokens of a mean batch; see `groups.cut`."""
     classifier_rate: float = 1.0
     """Learning rate of the classifiers, as a multiple of the others': they are new, and a step trains only
     one."""

@@ -94,8 +94,8 @@ class Groups:
 
 
 def cut(lengths: Ints, order: Ints, steps: int, random: np.random.Generator) -> list[Ints]:
-    """Texts in `order` as `steps` batches of much the same number of tokens. Within a pool of batches the
-    texts are sorted by length.
+    """Texts in `order` as `steps` batches of much the same number of tokens: each has fewer than the mean and
+    its longest text together. Within a pool of batches the texts are sorted by length.
 
     >>> lengths = np.array([2, 3, 2, 3])
     >>> [batch.tolist() for batch in cut(lengths, np.arange(4), 2, np.random.default_rng(0))]

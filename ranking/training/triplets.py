@@ -1,6 +1,7 @@
 """Training of HAS on labelled lists ("Similarity Layer and Loss Function"): a task of `loop.py`.
 
-A step is a batch of triplets (q, p, n), up to some tokens. Its loss is the mean over them of the paper's
+A step is a batch of triplets (q, p, n); all have much the same number of tokens. Its loss is the mean over
+them of the paper's
 
     max(0, 0.1 − s(q, p) + s(q, n)) + δ (J(p) + J(n)),    J(a) = ‖B_a − B̄_a‖² (Eq. 2)
 
@@ -69,7 +70,8 @@ class TripletOptions:
     drawn: int = 8
     """Wrong answers drawn by `hard`, which takes one."""
     tokens: int = 2_000
-    """Tokens of a batch; a wrong answer counts with the mean length of those that it is drawn from."""
+    """Tokens of a mean batch (`groups.cut`); a wrong answer counts with the mean length of those that it is
+    drawn from."""
     attention_rate: float = 1.0
     """Learning rate of W1, W2 and m, as a multiple of the others'."""
     needs_context: bool = False

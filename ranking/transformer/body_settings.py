@@ -28,7 +28,7 @@ class BodySettings(TrainingSettings):
         description="tokens of question and candidate together; a longer pair is cut, and the cut tokens "
         "are counted",
     )
-    tokens: Count = Field(2_000, description="tokens of the texts of one step")
+    tokens: Count = Field(2_000, description="tokens of the texts of one step, on average")
     classifier_rate: float = Field(
         1.0,
         gt=0,

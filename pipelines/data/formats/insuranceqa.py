@@ -1,5 +1,5 @@
-"""InsuranceQA v1 (HAS §5.1): questions with a pool of 500 of the 24,981 answers. The original files, and JSON
-lines.
+"""InsuranceQA v1 (HAS, "Datasets"): questions with a pool of 500 of the 24,981 answers. The original files,
+and JSON lines.
 
 The original's pools name the right answers first: P@1 is 100 for whatever breaks ties by this order, so it is
 no evidence of anything. They also name some answers twice, five per pool; the later place is left out and

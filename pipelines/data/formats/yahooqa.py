@@ -1,4 +1,5 @@
-"""yahooQA in its published splits (Tay et al. 2017; HAS §5.1): a question's five answers, one of them right.
+"""yahooQA in its published splits (Tay et al. 2017; HAS, "Datasets"): a question's five answers, one of them
+right.
 
 The splits are published as a pickle of {"train": {question: [[answer, label], ...], ...}, "dev": ..., "test":
 ...}. A pickle runs code when it is opened, so none is opened here. If you trust yours, write it as JSON, with

@@ -1,9 +1,8 @@
-"""Hard negatives: windows that begin where the first retrieved passages begin, and hold no correct sentence
-(WQA §3.3).
+"""Hard negatives: windows that begin where the first retrieved passages begin, and hold no correct sentence.
 
-So their length does not distinguish them from positives: a window is longer than a passage cut for retrieval,
-and a model would learn that. (Their start still could: a negative begins as a retrieved passage does, a
-positive at any sentence.)
+Not WQA's, whose negatives hold a sentence that was judged wrong (§3.3). Their length does not distinguish
+them from positives: a window is longer than a passage cut for retrieval, and a model would learn that. (Their
+start still could: a negative begins as a retrieved passage does, a positive at any sentence.)
 """
 
 from __future__ import annotations

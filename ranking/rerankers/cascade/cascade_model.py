@@ -2,8 +2,8 @@
 depths.
 
 `CascadeModel` is §4.3: partial classifiers C_ρ(i) over the mean of a depth's encodings. With a single exit it
-is the monolithic cross-encoder (§4.1, TANDA). Inference is in `cascade.py`. Sections and equations are the
-paper's.
+is the monolithic cross-encoder, as §4.1 has it (TANDA) if it reads the first token. Inference is in
+`cascade.py`. Sections and equations are the paper's.
 
 Our choices. All encodings count in the mean, as in the text of §4.3; its formula leaves out h_0. Settings
 choose the mean, or the first token's encoding instead, and the parts read beside the sentence

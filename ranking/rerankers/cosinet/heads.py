@@ -108,8 +108,8 @@ class Head(nn.Module):
     """Head that scores pair representations. The recurrent layer is `hidden` wide, half of it in each
     direction if it has two.
 
-    Table 4's parameters decide the widths: 300 for Cosinet, 600 for Compare-Aggregate, twice and ten times
-    fewer than the input. §5.2's "same hidden size as the input" would give neither.
+    Table 4's parameters decide the widths: 300 for Cosinet, half of its input of 600, and 600 for
+    Compare-Aggregate, a fifth of its 3,000. §5.2's "same hidden size as the input" would give neither.
     """
 
     def __init__(self, form: Form, inputs: int, hidden: int) -> None:

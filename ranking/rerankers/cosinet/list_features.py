@@ -1,5 +1,5 @@
 """Features that a Cosinet may read beside a pair, from a sentence's retrieval and page. The paper has only
-the original order, "half of the signal" (§2.1.2), and lists of one document; ours have many, and retrieval
+the original order, "an essential signal" (§2.1.2), and lists of one document; ours have many, and retrieval
 has scored them.
 
 `bm25`, `dense`, `log_rank`: as `blend` weighs them, standardised within the list (`blend/score_columns.py`)

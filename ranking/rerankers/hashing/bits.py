@@ -134,10 +134,9 @@ class Attention:
     def _question_columns(self, u: Floats) -> _QuestionColumns:
         """Terms that depend on the question alone. The slopes of tanh are over b of random signs, for which
         W1 b is normal."""
-        bias = self._w2 @ u
-        nodes, weights = np.polynomial.hermite_e.hermegauss(9)
-        slopes = 1 - np.tanh(bias[:, None] + np.linalg.norm(self._w1, axis=1)[:, None] * nodes) ** 2  # [M, 9]
-        weights = weights / weights.sum()
+        bias, deviation = self._w2 @ u, np.linalg.norm(self._w1, axis=1)
+        nodes, weights = _normal(0.5 / max(1.0, deviation.max()))  # several where a tanh is steep
+        slopes = 1 - np.tanh(bias[:, None] + deviation[:, None] * nodes) ** 2  # [M, nodes]
         mean = slopes @ weights
         residue = self._w1 - self._coarse.whole * self._coarse.step[:, None]
         spread = self._m * np.sqrt(np.maximum(slopes**2 @ weights - mean**2, 0))
@@ -200,6 +199,19 @@ class _QuestionColumns:
         column M, if that is the correction."""
         self.columns, self.correction = columns, correction
         self.step, self.bias = (torch.from_numpy(2 * x).float().to(device) for x in (step, bias))
+
+
+def _normal(step: float) -> tuple[Floats, Floats]:
+    """Nodes, `step` apart, and weights of the mean of a function of a standard normal number.
+
+    >>> nodes, weights = _normal(0.5)
+    >>> round(float(nodes**2 @ weights), 6)
+    1.0
+    """
+    most = int(np.ceil(6 / step))
+    nodes = step * np.arange(-most, most + 1)
+    weights = np.exp(-(nodes**2) / 2)
+    return nodes, weights / weights.sum()
 
 
 def _composed(logits: Floats, signs: Tensor, lengths: Ints) -> Floats:

@@ -1,8 +1,10 @@
 """Head of PR (§2.1): the logit of p(q, p) from the encoding of a passage, in PR ⊕ EASI (§2.3) with a vector
 of EASI.
 
-Two classes' softmax is one number's sigmoid: W has one row. Not the paper's, and only if a checkpoint names
-it: the head is that of a cross-encoder, C, so that PR can begin with a trained ranker of sentences.
+Two classes' softmax is one number's sigmoid: W has one row. Our choice: PR alone, of which §2.1 says no more
+than "a fully connected layer", has §2.3's tanh too, so that PR ⊕ EASI can begin with its W. Not the paper's,
+and only if a checkpoint names it: the head is that of a cross-encoder, C, so that PR can begin with a trained
+ranker of sentences.
 """
 
 from __future__ import annotations

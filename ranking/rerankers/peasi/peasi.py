@@ -1,4 +1,4 @@
-"""PEASI (Zhang, Vu & Moschitti 2021) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence
+"""PEASI (Zhang, Vu & Moschitti 2022) as stages: `peasi.pr` reranks passages, `peasi.easi` extracts a sentence
 of each, and `peasi` scores sentences in place by both, without dropping any.
 
 The model is in `peasi_model.py`, its reading of passages in `passage_reader.py`. EASI can return no answer:
@@ -241,7 +241,7 @@ class InPlace:
 
 
 class TopPassage:
-    """The pipeline 'top-1' (§4): the answer sentence of PR's best passage."""
+    """The pipeline 'top-1' (§4.3): the answer sentence of PR's best passage."""
 
     def __init__(self, model: PeasiModel, tokeniser: Tokeniser) -> None:
         self._pr, self._easi = PassageReranker(model, tokeniser), SentenceExtractor(model, tokeniser)

@@ -1,4 +1,4 @@
-"""Models of PEASI (Zhang, Vu & Moschitti 2021): passages are reranked, and the answer sentence is extracted
+"""Models of PEASI (Zhang, Vu & Moschitti 2022): passages are reranked, and the answer sentence is extracted
 in place.
 
 `PeasiModel` is §2: the passage reranker PR (§2.1), which reads [CLS] q [SEP] p, the extractor EASI (§2.2),

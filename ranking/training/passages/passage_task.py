@@ -1,9 +1,9 @@
 """Training of PEASI on labelled passages (§2.1 to §2.3): a task of `loop.py`.
 
-A step is a batch of passages, up to some tokens. PR's loss is the binary cross-entropy of its passages,
-EASI's the cross-entropy of the passages that hold a correct sentence; a model with both has their sum. The
-paper's two stages are two trainings: PR and EASI on their own, then a joint variant that begins with both
-checkpoints.
+A step is a batch of passages; all have much the same number of tokens. PR's loss is the binary cross-entropy
+of its passages, EASI's the cross-entropy of the passages that hold a correct sentence; a model with both has
+their sum. The paper's two stages are two trainings: PR and EASI on their own, then a joint variant that
+begins with both checkpoints.
 
 Our choices. Where several sentences of a passage are correct, their probabilities are added: −log Σ p(c). A
 passage of more sentences than slots is read in all its windows, and the softmax is over all of them, as when
@@ -56,7 +56,7 @@ class PassageOptions:
     """Settings of learning from passages."""
 
     tokens: int = 2_000
-    """Tokens of a batch."""
+    """Tokens of a mean batch; see `groups.cut`."""
     classifier_rate: float = 1.0
     """Multiple of the learning rate, for the layers on top of the transformers."""
     context_dropout: float = 0.0

@@ -156,6 +156,16 @@ def test_no_step_is_empty_even_if_draws_differ_much_in_length(tokens: int) -> No
         assert len(steps) == sampler.steps and all(len(pairs) for pairs, _ in steps)
 
 
+def test_a_batch_has_fewer_tokens_than_the_mean_and_its_longest_text_together() -> None:
+    random = np.random.default_rng(3)
+    lengths = random.integers(5, 120, 2_000)
+    batches = cut(lengths, random.permutation(len(lengths)), 61, random)
+    mean = lengths.sum() / 61
+    tokens = np.array([lengths[batch].sum() for batch in batches])
+    assert (tokens < mean + [lengths[batch].max() for batch in batches]).all() and tokens.max() > mean
+    assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
+
+
 def test_a_step_that_one_group_could_fill_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"transformer.tokens = 100, but pairs that stay together have up to 60; .*fewer neg"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -93,6 +94,18 @@ def test_a_score_from_bits_is_that_of_the_unpacked_matrices(
         assert np.ptp(expected) > 0.05
         assert scorer.bits_of(question) == precision
         assert np.abs(scorer.scores(question, codes) - expected).max() < 1e-4
+
+
+@pytest.mark.parametrize(("norm", "precision"), [(0.3, 7), (30.0, 14)])
+def test_a_steep_tanh_gets_the_bits_that_it_needs(norm: float, precision: int) -> None:
+    """It is steep at few b, half a deviation of W1 b from the middle, and these decide."""
+    question = asked()
+    w1 = norm * F.normalize(attention(hidden=1)[0])
+    steep = w1, norm / 2 * question[None] / question.square().sum(), torch.tensor([0.3])
+    codes, matrices = answers(*range(1, 60))
+    scorer = Attention(*steep)
+    assert scorer.bits_of(question) == precision
+    assert np.abs(scorer.scores(question, codes) - reference(*steep, question, matrices)).max() < 1e-4
 
 
 def test_a_score_depends_neither_on_the_block_nor_on_the_other_answers(
