@@ -86,11 +86,12 @@ class Judged:
         return np.bincount(self.question[which], minlength=self.questions)
 
     def kept(self, protocol: Protocol) -> Bools:
-        """[questions]: true if the protocol counts the question."""
+        """[questions]: true if the protocol counts the question. Judgements decide it, so that all runs are
+        measured on the same questions: an unjudged candidate is no wrong one here."""
         if protocol == "raw":
             return np.ones(self.questions, np.bool_)
         answerable = self.count(self.label > 0) > 0
-        return answerable if protocol == "answerable" else answerable & (self.count(self.label <= 0) > 0)
+        return answerable if protocol == "answerable" else answerable & (self.count(self.label == 0) > 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,11 @@ def _names(path: Path, first: TableRow, columns: Columns) -> Sequence[str]:
     """Fields of the table's rows, by its first one. Raises JobError (65) if one that is needed has no column,
     or a table without question ids has a column that is not known: they may be in it."""
     for name in UNNAMED:
-        needed_cell(path, first, name, columns)
+        if name not in first.cells:
+            raise columns.missing(path, first.number, name, first.names)
     if "question_id" not in first.cells:
         known = set(columns.find(CANDIDATES, first.names).values())
-        if unknown := [name for name in first.names if name not in known]:
+        if unknown := [name for name in first.names if name and name not in known]:  # pandas' index has none
             missing = columns.missing(path, first.number, "question_id", first.names)
             raise JobError(f"{missing}; else leave {', '.join(unknown)} out", BAD_DATA)
         return UNNAMED + tuple(name for name in _OTHERS if name in first.cells)

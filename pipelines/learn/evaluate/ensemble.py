@@ -59,7 +59,8 @@ def side_by_side(scores: Path, stages: Sequence[str], labels: Path, form: Form =
 
     numbers: dict[str, int] = {}
     question = np.array([numbers.setdefault(q, len(numbers)) for q, _ in ids], np.int64)
-    return Scored(question, np.array([label[pair] for pair in ids], np.int64), values), missing
+    gains = np.maximum(np.array([label[pair] for pair in ids], np.int64), 0)  # as in `evaluate`
+    return Scored(question, gains, values), missing
 
 
 @dataclass(frozen=True, slots=True)

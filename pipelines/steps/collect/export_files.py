@@ -230,10 +230,12 @@ class _Utf8:
 
 
 class _Lines:
-    """A text's lines; `ended`: True if the last one had its line end."""
+    r"""A text's lines; `ended`: True if the last one had its line end. Where the first line ends in \n or
+    \r\n, a \r alone is a blank: pandas writes it without the quotes that CSV has around a line end."""
 
     def __init__(self, text: IO[str]) -> None:
         self._text, self.ended = text, True
+        self._ends: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[str]:
         return self
@@ -242,5 +244,8 @@ class _Lines:
         line = self._text.readline()
         if not line:
             raise StopIteration
-        self.ended = line.endswith(("\n", "\r"))
+        self._ends = self._ends or (("\n",) if line.endswith("\n") else ("\n", "\r"))
+        while line.endswith("\r") and "\r" not in self._ends:
+            line = f"{line[:-1]} {self._text.readline()}"
+        self.ended = line.endswith(self._ends)
         return line

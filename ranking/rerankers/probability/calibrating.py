@@ -103,10 +103,11 @@ def fit(lists: Sequence[LabelledList], stages: Sequence[str]) -> Calibration:
 def _weights(candidates: int) -> Floats:
     """Weights of a list's candidates: 1 for the first, and 1 for all others together.
 
-    >>> _weights(3).tolist()
-    [1.0, 0.5, 0.5]
+    >>> _weights(3).tolist(), _weights(1).tolist()
+    ([1.0, 0.5, 0.5], [1.0])
     """
-    return np.array([1.0] + [1 / (candidates - 1)] * (candidates - 1))
+    others = candidates - 1
+    return np.array([1.0] + [1 / max(others, 1)] * others)
 
 
 def first_probabilities(

@@ -126,6 +126,11 @@ def test_each_protocol_keeps_what_it_says() -> None:
     }
 
 
+def test_an_unjudged_candidate_of_a_run_puts_no_question_into_a_protocol() -> None:
+    judged = Judged.of([([2.0, 1.0], [1, UNJUDGED]), ([2.0, 1.0], [1, 0])])
+    assert judged.kept("clean").tolist() == judged.kept("compat").tolist() == [False, True]
+
+
 @given(st.lists(a_list, min_size=1, max_size=2), st.integers(1, 7))
 def test_the_unjudged_share_is_its_expectation_over_the_orders_of_the_ties(
     lists: list[List], depth: int

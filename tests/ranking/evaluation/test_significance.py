@@ -70,19 +70,30 @@ def test_sides_of_different_length_are_refused() -> None:
 def test_wilcoxon_and_spearman_are_those_of_the_textbook() -> None:
     a, b = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.5]), np.array([0.3, 0.1, 0.6, 0.9, 0.8, 0.5])
     comparison = compare(a, b, rounds=100)
-    # Differences .2 -.1 .3 .5 .3: ranks 2 1 3.5 5 3.5; W- = 1 of 15; a tie of two takes (2³ − 2) / 48 off the
-    # variance.
-    mean, variance = 7.5, (5 * 6 * 11) / 24 - (2**3 - 2) / 48
-    z = (1 - mean) / np.sqrt(variance)
-    assert comparison.wilcoxon_p == pytest.approx(2 * 0.5 * (1 + erf(z / np.sqrt(2))), rel=1e-6)
+    # Differences .2 -.1 .3 .5 .3: ranks 2 1 3.5 5 3.5; W- = 1 of 15, and 2 of the 2⁵ patterns of signs have
+    # no greater one.
+    assert comparison.wilcoxon_p == pytest.approx(2 * 2 / 2**5)
     ranks_a, ranks_b = np.array([1, 2, 3, 4, 5.5, 5.5]), np.array([2, 1, 4, 6, 5, 3])
     assert comparison.spearman == pytest.approx(np.corrcoef(ranks_a, ranks_b)[0, 1])
     assert comparison.spearman_p is not None and 0 < comparison.spearman_p < 1
 
 
+def test_wilcoxon_of_many_equal_differences_is_by_the_normal_distribution() -> None:
+    comparison = compare(np.zeros(20), np.repeat([1.0, -1.0], [15, 5]), rounds=100)
+    # All ranks are 10.5: W- = 52.5 of 210, and a tie of 20 takes (20³ - 20) / 48 off the variance.
+    mean, variance = 105, (20 * 21 * 41) / 24 - (20**3 - 20) / 48
+    z = (52.5 - mean) / np.sqrt(variance)
+    assert comparison.wilcoxon_p == pytest.approx(1 + erf(z / np.sqrt(2)), rel=1e-6)
+
+
 def test_where_nothing_differs_or_nothing_varies_there_is_no_rank_statistic() -> None:
     comparison = compare(np.ones(5), np.ones(5), rounds=10)
     assert (comparison.wilcoxon_p, comparison.spearman, comparison.spearman_p) == (1.0, None, None)
+
+
+def test_values_that_differ_by_rounding_alone_have_no_rank_correlation() -> None:
+    comparison = compare(np.array([0.1 + 0.2, 0.3, 0.3]), np.array([0.1, 0.2, 0.3]))
+    assert (comparison.spearman, comparison.spearman_p) == (None, None)
 
 
 def test_questions_that_one_side_lacks_are_left_out_and_rounding_moves_none() -> None:

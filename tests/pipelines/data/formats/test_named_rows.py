@@ -57,6 +57,22 @@ def test_the_rows_are_the_same_in_each_form_and_by_each_name(tmp_path: Path, nam
     assert short(rows) == ROWS and [row.position for row in rows] == [0, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("set.csv", csv(rows=[(*ROWS[0][:2], "", "0")])), ("set.jsonl", jsonl(rows=[(*ROWS[0][:2], "", "0")]))],
+)
+def test_the_first_candidate_may_be_empty_as_any_other(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    assert [row.text for row in read_dataset(tmp_path / name)] == [""]
+
+
+def test_the_index_that_pandas_writes_is_no_unknown_column(tmp_path: Path) -> None:
+    rows = [(str(n), *row[1:]) for n, row in enumerate(ROWS)]
+    (tmp_path / "set.csv").write_text(csv(("", *NAMES[1:]), rows))
+    read = list(read_dataset(tmp_path / "set.csv"))
+    assert [(row.question, row.text) for row in read] == [row[1:3] for row in ROWS]
+
+
 def test_a_line_end_within_a_cell_of_a_csv_stays_as_it_is(tmp_path: Path) -> None:
     text = 'question_id,question,sentence,label\r\nq,Who?,"He,\r\nor she.\n",1\r\n'
     (tmp_path / "set.csv").write_bytes(text.encode())

@@ -320,6 +320,13 @@ def test_a_line_for_excel_a_long_cell_and_labels_of_pandas_are_read(tmp_path: Pa
     assert [row.label for row in export.read()] == [1, 0] and export.unanswered == 1
 
 
+def test_a_carriage_return_that_pandas_leaves_without_quotes_ends_no_row(tmp_path: Path) -> None:
+    rows = "task_id,text_hash,note,label\nt1,h1,one\rtwo,correct\nt2,h2,\r\r,wrong\n"
+    export = Export(written(tmp_path, rows, "csv"))
+    assert said(export) == [("t1", "h1", "anna", 1, ""), ("t2", "h2", "anna", 0, "")]
+    assert (export.records, export.unanswered) == (2, 0)
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [

@@ -65,6 +65,16 @@ def test_an_empty_list_counts_as_declined() -> None:
     assert file.questions == 81
 
 
+def test_a_plan_that_keeps_one_candidate_is_calibrated() -> None:
+    lists = [
+        replace(one, ranked=RankedList(one.ranked.question, one.ranked.candidates[:1]), right=one.right[:1])
+        for one in drawn(80)
+    ]
+    file = calibrate(lists, PLAN, "l", "0")
+    assert file.questions == 80
+    assert file.brier.value < 0.25
+
+
 @pytest.mark.parametrize(
     ("lists", "says"),
     [
