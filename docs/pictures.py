@@ -155,7 +155,7 @@ def first_stage(saved: Saved) -> str:
 def chain(saved: Saved) -> str:
     """P@1 with its interval: the default plan, the plan without a stage, and other plans, which are of fewer
     questions."""
-    figures = saved("chain")
+    figures = saved("chain_base") | saved("chain")
     rows = {
         "default plan": ("default", BLUE),
         "without last": ("without_last", GREEN),
@@ -165,6 +165,7 @@ def chain(saved: Saved) -> str:
         "without complete_sentence": ("without_complete_sentence", GREEN),
         "without cosinet": ("without_cosinet", GREEN),
         "default plan, fewer questions": ("default_on_costly", BLUE),
+        "base plan, twelve layers": ("base", ORANGE),
         "full plan": ("full", ORANGE),
         "without blends": ("no_blend", ORANGE),
         "cosine of all sentences": ("similarity_all", GREY),
