@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from cyclopts import App, Group
+from cyclopts import App, CycloptsError, Group, MissingArgumentError
+from rich.text import Text
 
 from answermill.pipelines.cli import (
     data_commands,
@@ -60,13 +61,29 @@ MODULES = (
 def command_line() -> App:
     """All commands, each in its group."""
     app = App(
-        name="answermill", help=HELP, version=lambda: metadata.version("answermill"), help_format="markdown"
+        name="answermill",
+        help=HELP,
+        version=lambda: metadata.version("answermill"),
+        help_format="markdown",
+        error_formatter=wrong_usage,
     )
     for module in MODULES:
         for place, command in enumerate(module.commands()):
             app.command(command, group=module.GROUP, sort_key=place)
     app["--help"].group = app["--version"].group = Group("Options", sort_key=9)
     return app
+
+
+def wrong_usage(error: CycloptsError) -> Text:
+    """Message about a wrong command line, and the help to read."""
+    command = " ".join(("answermill", *(error.command_chain or ())))
+    message, argument = str(error), error.argument
+    is_missing = isinstance(error, MissingArgumentError) and error.keyword is None
+    if is_missing and argument is not None and "Did you mean" not in message:
+        place = argument.names[0].removeprefix("--").upper() if argument.index is not None else argument.name
+        message = f"{place} is missing. {argument.parameter.help or ''}"
+    text = f"{command}: {message.strip()}\nType `{command} --help` for more."
+    return Text(text)
 
 
 def run(tokens: Sequence[str], command: Command) -> int:

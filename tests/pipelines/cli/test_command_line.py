@@ -80,6 +80,23 @@ def test_wrong_usage_exits_with_2(capsys):
 
 
 @pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("run", "answermill run: JOB is missing. The job file, or its URL."),
+        ("run JOB.toml", "answermill run: --out is missing. Folder of the run, or its URL"),
+        ("run JOB.toml --ot RUN", "Did you mean --out instead of --ot?"),
+        ("run JOB.toml --out", "--out requires an argument."),
+        ("sample --plan ful", 'Did you mean "full"?'),
+    ],
+)
+def test_wrong_usage_names_what_is_missing_and_the_help_to_read(capsys, typed, says):
+    assert call(*typed.split()) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert says in shown and "│" not in shown
+    assert shown.endswith(f"Type `answermill {typed.partition(' ')[0]} --help` for more.")
+
+
+@pytest.mark.parametrize(
     ("typed", "offered"),
     [
         ("eval", {"evaluate"}),
