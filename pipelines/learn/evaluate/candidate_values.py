@@ -87,8 +87,7 @@ def read_text(
     of which the value is the last; or lines without a header, of which `split` gives question, candidate and
     value. A CSV has a header.
 
-    Blanks around an id are none of its own. Raises JobError (65), with the line, if a field has no column, or
-    a value is no number.
+    Raises JobError (65), with the line, if a field has no column, or a value is no number.
     """
     if path.name.lower().removesuffix(".gz").endswith((".jsonl", ".json", ".ndjson", ".csv")):
         yield from _named_values(path, kind, columns)
@@ -115,9 +114,9 @@ def read_text(
         if len(cells) != len(names):
             raise bad(path, number, f"{len(cells)} cells where the header has {len(names)}")
         row = dict(zip(names, cells, strict=True))
-        question_id, candidate_id, cell = (row[column_of[name]].strip() for name in kind.fields)
-        if not question_id or not candidate_id:
-            missing = "candidate" if question_id else "question"
+        question_id, candidate_id, cell = (row[column_of[name]] for name in kind.fields)
+        if not question_id.strip() or not candidate_id.strip():
+            missing = "candidate" if question_id.strip() else "question"
             raise bad(path, number, f"no {missing} id: the cell is empty")
         yield number, question_id, candidate_id, number_of(path, number, value, cell)
 
@@ -127,7 +126,7 @@ def _named_values(path: Path, kind: TableKind, columns: Columns) -> Iterator[Val
     *ids, value = kind.fields
     for row in table_rows(path, kind, columns):
         question_id, candidate_id = (
-            id_of(path, row.number, name, needed_cell(path, row, name, columns)).strip() for name in ids
+            id_of(path, row.number, name, needed_cell(path, row, name, columns)) for name in ids
         )
         cell = needed_cell(path, row, value, columns)
         yield row.number, question_id, candidate_id, number_of(path, row.number, value, cell)

@@ -48,14 +48,6 @@ def test_what_the_run_lacks_is_there_as_not_ranked_and_what_nobody_judged_as_unj
     assert joined.unknown_questions == 1
 
 
-@pytest.mark.parametrize(("name", "comma"), [("run.tsv", "\t"), ("run.csv", ",")])
-def test_blanks_around_the_ids_of_a_table_are_none_of_their_own(tmp_path, name, comma):
-    rows = ("question_id,candidate_id,score", "q1, a,3.5", "q1 ,b ,2.5", "q2,c,1.0")
-    run = text(tmp_path, name, "".join(row.replace(",", comma) + "\n" for row in rows))
-    joined = join(read_scores(run), read_labels(text(tmp_path, "qrels.txt", QRELS)))
-    assert joined.judged.label.tolist() == [1, 0, 2] and joined.unknown_questions == 0
-
-
 def test_a_score_of_hundreds_of_digits_is_refused_with_its_line(tmp_path):
     run = text(tmp_path, "run.jsonl", f'{{"qid": "q1", "docno": "a", "score": {"9" * 400}}}\n')
     with pytest.raises(JobError, match=r"run.jsonl:1: score 9+\.\.\.9+ is no number") as error:
