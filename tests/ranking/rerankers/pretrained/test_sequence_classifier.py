@@ -185,11 +185,6 @@ def test_a_limit_may_be_any_number_of_positions(tmp_path: Path) -> None:
             {"architectures": ["XModel"]},
             "it holds a XModel, which has no head that scores a pair",
         ),
-        (
-            "config_sentence_transformers.json",
-            {"default_prompt_name": "q"},
-            "it wants a prompt before each pair",
-        ),
     ],
 )
 def test_a_folder_that_gives_no_score_is_refused(

@@ -136,6 +136,15 @@ def test_a_prompt_counts_beside_modules_alone(tmp_path: Path) -> None:
     assert PublishedClassifier.read(classifier).prompt == ""
 
 
+def test_a_prompt_before_pairs_is_refused(tmp_path: Path) -> None:
+    folder = write_modular(tmp_path, "bert", TEXTS)
+    change_json(folder / "config_sentence_transformers.json", default_prompt_name="q")
+    with pytest.raises(
+        ValueError, match=r"it wants a prompt before each pair \('q'\), which is not supported"
+    ):
+        PublishedClassifier.read(folder)
+
+
 @pytest.mark.parametrize(
     ("config", "positions"),
     [
