@@ -1,19 +1,25 @@
-"""Numbers of sentences that the default plan's cascade reads, and that leave at its exits: chosen on L-dev.
+"""Shapes of the default plan: how many sentences its cascade reads, and how many leave at each exit,
+with and without the stage `similarity`: chosen on L-dev.
 
-For each number of KEEPS that the stage `first` keeps, and each α of DROPS that leaves at every exit but the
-last, the plan's weights are fitted again, stage by stage, as by `plan_weights`, and judged held out in five
-folds. Nothing here reads L-test, and no weights file of the project is written.
+For each shape the plan's weights are fitted again, stage by stage, as by `plan_weights`, and judged held out
+in five folds. Nothing here reads L-test, and no weights file of the project is written.
+
+The rule, set before the figures were seen: a shape takes the place of the one that ships if the 95 %
+interval of its gain in MRR lies above 0, or if it is cheaper and the interval lies above -LOSS; of several
+the cheapest does.
 
 Keys: `p1_keep25_drop2` and `mrr_…`, in percent of the `questions` that have an answer in their list, of which
-a lost answer counts 0; `left_…`, the percentage of them whose answer reaches the last blend;
-`layer_tokens_…`, layers × tokens of transformers for a question; `p1_gain_…` and `mrr_gain_…`, the difference
-to the first shape, with its 95 % interval, and its p by paired randomisation.
+a lost answer counts 0; `…_alone`, without `similarity`; `left_…`, the percentage of them whose answer
+reaches the last blend; `layer_tokens_…`, layers × tokens of the cascade for a question, to which `similarity`
+adds what it reads; `p1_gain_…` and `mrr_gain_…`, the difference to the shape that ships, with its 95 %
+interval, and its p by paired randomisation; `chosen`, the shape by the rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -36,12 +42,42 @@ DECIDED = (
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"
 """Lines of the sample's job."""
-KEEPS, DROPS = (25, 60, 100), (0.2, 0.3)
+STAGE = "[[rerank.stages]]"
+KEEPS, DROPS = (60, 25, 100), (0.2, 0.3, 0.5)
+"""Those of the plan that ships first."""
+LOSS = 0.5
+"""In MRR, percent."""
+Result = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Figures of a plan with another KEEP and DROP, question by question [questions]."""
+    """A plan's shape. `similarity`: whether it has that stage."""
+
+    keep: int
+    drop: float
+    similarity: bool
+
+    @property
+    def name(self) -> str:
+        return f"keep{self.keep}_drop{round(10 * self.drop)}{'' if self.similarity else '_alone'}"
+
+    @property
+    def job_text(self) -> str:
+        """Text of the sample's job with this shape."""
+        text = SAMPLE.read_text(encoding="utf-8")
+        assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
+        head, *stages = (
+            text.replace(KEEP, f"keep = {self.keep}").replace(DROP, f"drop = [{self.drop}]").split(STAGE)
+        )
+        kept = [stage for stage in stages if self.similarity or 'reranker = "similarity"' not in stage]
+        assert len(stages) - len(kept) == (not self.similarity), f"{SAMPLE} has another plan"
+        return STAGE.join([head, *kept])
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Figures of a plan of one shape, question by question [questions]."""
 
     p1: Floats
     mrr: Floats
@@ -49,36 +85,29 @@ class Shape:
     layer_tokens: float
 
 
-def shaped(keep: int, alpha: float) -> str:
-    """Text of the sample's job with another shape."""
-    text = SAMPLE.read_text(encoding="utf-8")
-    assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
-    return text.replace(KEEP, f"keep = {keep}").replace(DROP, f"drop = [{alpha}]")
-
-
-def judged(plan_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Shape:
-    """Figures of the plan in a job file's text, with its weights fitted and held out. `folder`: folder for
-    the job and its weights."""
+def judged(shape: Shape, lists: Sequence[LongList], work: Path) -> Judged:
+    """Figures of the plan, with its weights fitted and held out."""
+    folder = work / "plan_shapes" / shape.name
     (folder / "weights").mkdir(parents=True, exist_ok=True)
-    write_text(folder / "job.toml", plan_text)
-    job = load(folder / "job.toml")
-    fitting = Fitting(job, lists, work)
+    write_text(folder / "job.toml", shape.job_text)
+    fitting = Fitting(load(folder / "job.toml"), lists, work)
     list(fitting.write(set()))
+
     number, stage, _ = list(fitting.files())[-1]
     values = fitting.held_out(number, stage)
     p1, mrr = (
         np.array([values[metric].get(question.asked.question_id, 0.0) for question in lists])
         for metric in ("P@1", "MRR")
     )
-    return Shape(p1, mrr, len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists))
+    return Judged(p1, mrr, len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists))
 
 
-def figures(name: str, shape: Shape, first: Shape) -> dict[str, float]:
-    """Figures of one shape, and of its difference to the first."""
-    result = {f"p1_{name}": 100 * float(shape.p1.mean()), f"mrr_{name}": 100 * float(shape.mrr.mean())}
-    result |= {f"left_{name}": 100 * shape.left, f"layer_tokens_{name}": shape.layer_tokens}
-    if shape is not first:
-        for metric, a, b in (("p1", first.p1, shape.p1), ("mrr", first.mrr, shape.mrr)):
+def figures(name: str, plan: Judged, ships: Judged) -> Result:
+    """Figures of one shape, and of its difference to the one that ships."""
+    result: Result = {f"p1_{name}": 100 * float(plan.p1.mean()), f"mrr_{name}": 100 * float(plan.mrr.mean())}
+    result |= {f"left_{name}": 100 * plan.left, f"layer_tokens_{name}": plan.layer_tokens}
+    if plan is not ships:
+        for metric, a, b in (("p1", ships.p1, plan.p1), ("mrr", ships.mrr, plan.mrr)):
             gain = compare(a, b)
             result |= {f"{metric}_gain_{name}": 100 * gain.difference, f"{metric}_p_{name}": gain.p}
             result |= {
@@ -87,6 +116,22 @@ def figures(name: str, shape: Shape, first: Shape) -> dict[str, float]:
             }
     say(", ".join(f"{key} {value:,.2f}" for key, value in result.items()))
     return result
+
+
+def chosen(result: Mapping[str, float], names: Sequence[str]) -> str:
+    """Name of the shape to ship, by the rule above; the first of `names` ships now.
+
+    >>> cost = {"layer_tokens_a": 9.0, "layer_tokens_a_alone": 9.0, "layer_tokens_b": 5.0}
+    >>> gain = {"mrr_gain_a_alone_low": -0.4, "mrr_gain_b_low": -0.9}
+    >>> chosen(cost | gain, ["a", "a_alone", "b"])
+    'a_alone'
+    """
+    ships, *others = names
+    # What `similarity` reads breaks ties only.
+    cost = {name: (result[f"layer_tokens_{name}"], not name.endswith("_alone")) for name in names}
+    low = {name: result[f"mrr_gain_{name}_low"] for name in others}
+    better = [name for name in others if low[name] > (-LOSS if cost[name] < cost[ships] else 0)]
+    return min(better or [ships], key=cost.__getitem__)
 
 
 def main() -> None:
@@ -98,20 +143,21 @@ def main() -> None:
         shrink(globals(), SAMPLE=small_plan(fitted=False), KEEPS=(4,), DROPS=(0.2,))
 
     torch.set_num_threads(1)
-    result: dict[str, float | int | str] = {}
+    shapes = [
+        Shape(keep, drop, similarity) for keep, drop, similarity in product(KEEPS, DROPS, (True, False))
+    ]
+    result: Result = {}
 
     with work_folder(options, "long_lists") as work:
         lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
-        result["questions"] = len(lists)
-        first: Shape | None = None
-        for keep in KEEPS:
-            for alpha in DROPS:
-                name = f"keep{keep}_drop{round(10 * alpha)}"
-                shape = judged(shaped(keep, alpha), work / "plan_shapes" / name, lists, work)
-                first = first or shape
-                result |= figures(name, shape, first)
+        ships = judged(shapes[0], lists, work)
+        for shape in shapes:
+            plan = ships if shape is shapes[0] else judged(shape, lists, work)
+            result |= figures(shape.name, plan, ships)
 
-    finish("plan_shapes", result, options.save, MEASURED_MODELS)
+    names = [shape.name for shape in shapes]
+    said: dict[str, float | int | str] = {"questions": len(lists), "chosen": chosen(result, names)}
+    finish("plan_shapes", said | result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":
