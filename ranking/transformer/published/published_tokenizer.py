@@ -56,6 +56,7 @@ def published_tokeniser(folder: Path, limit: int) -> Tokeniser:
     """Tokenizer of packed texts with the ids and types that transformers would give. Raises ValueError if it
     has none."""
     if (saved := _as_saved(folder)) is not None:
+        _check_unknown(folder, saved[0])
         return _framed(folder, limit, *saved)
 
     tokenizer = load_tokenizer(folder)
@@ -70,7 +71,6 @@ def _framed(folder: Path, limit: int, tokenizer: Tokenizer, typed: bool) -> Toke
     """Tokenizer of packed texts, which reads the special tokens off a pair and gives each the type of the
     text before it. Raises ValueError, with the folder, if those of a text alone, or their types, differ."""
     tokeniser = Tokeniser(folder, limit, tokenizer, typed)
-    _check_unknown(folder, tokenizer)
     for texts in (("a",), ("a", "b")):
         whole, packed = tokenizer.encode(*texts), tokeniser.pairs([texts]).pack()
         types = whole.type_ids if typed else [0] * len(whole.ids)
@@ -82,13 +82,14 @@ def _framed(folder: Path, limit: int, tokenizer: Tokenizer, typed: bool) -> Toke
 
 
 def _check_unknown(folder: Path, tokenizer: Any) -> None:
-    """Raise ValueError, with the folder, if the tokenizer fails on a character that it does not know."""
+    """Raise ValueError, with the folder, if the tokenizer fails on a character that it does not know, as one
+    without a token for these does."""
     try:
         tokenizer.encode(_RARE)
     except Exception as e:  # tokenizers raises nothing narrower
         raise ValueError(
-            f"{folder}: its tokenizer has no token for a character that it does not know ({e}); copy the "
-            "model's folder again"
+            f"{folder}: its tokenizer fails on the character U+{ord(_RARE):X} ({' '.join(str(e).split())}); "
+            "copy the model's folder again"
         ) from e
 
 

@@ -183,7 +183,7 @@ def test_a_tokenizer_that_fails_on_unknown_characters_is_refused_when_it_is_load
     folder = write(tmp_path, family)
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     change_json(folder / "tokenizer.json", model=tokenizer["model"] | change)
-    with pytest.raises(ValueError, match=f"{re.escape(str(folder))}: its tokenizer has no token for a char"):
+    with pytest.raises(ValueError, match=f"{re.escape(str(folder))}: its tokenizer fails on the character"):
         scored(folder)
 
 
