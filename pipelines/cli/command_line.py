@@ -79,9 +79,11 @@ def wrong_usage(error: CycloptsError) -> Text:
     command = " ".join(("answermill", *(error.command_chain or ())))
     message, argument = str(error), error.argument
     is_missing = isinstance(error, MissingArgumentError) and error.keyword is None
-    if is_missing and argument is not None and "Did you mean" not in message:
+    if is_missing and argument is not None:
         place = argument.names[0].removeprefix("--").upper() if argument.index is not None else argument.name
-        message = f"{place} is missing. {argument.parameter.help or ''}"
+        unknown = [token for token in error.unused_tokens or () if token.startswith("-")]
+        wrong = f"{unknown[0]} is no option of this command, and " if unknown else ""
+        message = f"{wrong}{place} is missing. {argument.parameter.help or ''}"
     text = f"{command}: {message.strip()}\nType `{command} --help` for more."
     return Text(text)
 

@@ -84,7 +84,8 @@ def test_wrong_usage_exits_with_2(capsys):
     [
         ("run", "answermill run: JOB is missing. The job file, or its URL."),
         ("run JOB.toml", "answermill run: --out is missing. Folder of the run, or its URL"),
-        ("run JOB.toml --ot RUN", "Did you mean --out instead of --ot?"),
+        ("run JOB.toml --ot RUN", "run: --ot is no option of this command, and --out is missing. Folder of"),
+        ("run --quick", "answermill run: Unknown option: --quick."),
         ("run JOB.toml --out", "--out requires an argument."),
         ("sample --plan ful", 'Did you mean "full"?'),
     ],
