@@ -64,12 +64,7 @@ class Groups:
             least, mean, most = np.array([group.tokens(lengths) for group in groups]).T
         self.longest = int(most.max())
 
-        if tokens < 2 * self.longest:
-            raise ValueError(
-                f"transformer.tokens = {tokens}, but pairs that stay together have up to {self.longest}; "
-                "give at least twice "
-                "that, a lower limit, or fewer negatives"
-            )
+        check_room(tokens, self.longest, "pairs that stay together", "a lower limit, or fewer negatives")
 
         # No step may be empty, whatever is drawn. So the shortest epoch must have the longest group's tokens
         # for each step.
@@ -91,6 +86,26 @@ class Groups:
         pairs = np.concatenate(drawn)
         by_length = np.argsort(self._lengths[pairs], kind="stable")
         return pairs[by_length], np.repeat(np.arange(len(drawn)), [len(group) for group in drawn])[by_length]
+
+
+def steps_of(lengths: Ints, tokens: int, texts: str) -> int:
+    """Steps of an epoch, each of `tokens` at the mean. `lengths`: tokens of each of the `texts`, as an error
+    names them. Raises ValueError if one has more than half of a step's tokens.
+
+    >>> steps_of(np.array([30, 40, 50]), 100, "passages")
+    2
+    """
+    check_room(tokens, int(lengths.max()), texts, "or a lower limit")
+    return -(-int(lengths.sum()) // tokens)
+
+
+def check_room(tokens: int, longest: int, texts: str, instead: str) -> None:
+    """Raise ValueError if the longest of the texts has more than half of a step's tokens."""
+    if tokens < 2 * longest:
+        raise ValueError(
+            f"steps of {tokens} tokens for {texts} of up to {longest}; set tokens to at least {2 * longest}, "
+            f"{instead}"
+        )
 
 
 def cut(lengths: Ints, order: Ints, steps: int, random: np.random.Generator) -> list[Ints]:

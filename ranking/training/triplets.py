@@ -38,7 +38,7 @@ from answermill.ranking.rerankers.hashing.hashing import Hashing
 from answermill.ranking.rerankers.hashing.hashing_model import HashingModel, sign
 from answermill.ranking.rerankers.hashing.triplet_settings import TripletSettings
 from answermill.ranking.training.beginning import begin, prepare, source_words, tokeniser_of
-from answermill.ranking.training.groups import cut
+from answermill.ranking.training.groups import cut, steps_of
 from answermill.ranking.training.inputs import Built, TrainingInputs, missing
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.transformer.packing import Tokeniser
@@ -153,14 +153,7 @@ class HashTask:
             lengths[self._question] + lengths[self._right] + np.ceil(wrong_length).astype(np.int64)
         )
 
-        longest = int(self._lengths.max())
-        if options.tokens < 2 * longest:
-            raise ValueError(
-                f"batches of {options.tokens} tokens for triplets of up to {longest}; give twice that, or a "
-                "lower limit"
-            )
-
-        self.steps = -(-int(self._lengths.sum()) // options.tokens)
+        self.steps = steps_of(self._lengths, options.tokens, "triplets")
         self.tokens = self._lengths.sum() / self.steps  # of a mean batch
 
     @property

@@ -33,7 +33,7 @@ from answermill.ranking.rerankers.peasi.peasi import (
     calibrated,
 )
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
-from answermill.ranking.training.groups import cut
+from answermill.ranking.training.groups import cut, steps_of
 from answermill.ranking.training.loop import Dev, Ranks
 from answermill.ranking.training.passages.passage_data import PassageData, Questions, windows_of
 from answermill.ranking.transformer.packing import Packed, Pairs, ranges
@@ -80,13 +80,8 @@ class PassageTask:
         Raises ValueError if a passage has more than half of a batch's tokens.
         """
         self.model, self._data, self._dev, self._save, self._options = model, data, dev, save, options
-        longest, total = int(data.lengths.max()), int(data.lengths.sum())
-        self.steps = -(-total // options.tokens)
-        self.tokens = total / self.steps  # of a mean batch
-        if options.tokens < 2 * longest:
-            raise ValueError(
-                f"batches of {options.tokens} tokens for passages of up to {longest}; give twice as many"
-            )
+        self.steps = steps_of(data.lengths, options.tokens, "passages")
+        self.tokens = data.lengths.sum() / self.steps  # of a mean batch
 
     @property
     def rates(self) -> list[tuple[float, list[nn.Parameter]]]:

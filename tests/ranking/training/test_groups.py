@@ -168,7 +168,7 @@ def test_a_batch_has_fewer_tokens_than_the_mean_and_its_longest_text_together() 
 
 def test_a_step_that_one_group_could_fill_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"transformer.tokens = 100, but pairs that stay together have up to 60; .*fewer neg"
+        ValueError, match=r"steps of 100 tokens for pairs that stay together of up to 60; .*fewer neg"
     ):
         Groups([group(0, 1, 10, 2)], np.full(11, 20), 100)
 

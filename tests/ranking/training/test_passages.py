@@ -318,7 +318,8 @@ def test_a_limit_that_a_window_of_k_sentences_would_not_fit_into_is_refused() ->
 
 def test_batches_that_a_single_passage_could_fill_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"batches of 30 tokens for passages of up to \d+; give twice as many"
+        ValueError,
+        match=r"steps of 30 tokens for passages of up to \d+; set tokens to at least \d+, or a",
     ):
         task(model("pr"), tokens=30)
 

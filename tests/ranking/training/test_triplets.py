@@ -187,7 +187,7 @@ def test_a_list_without_a_wrong_answer_learns_from_the_other_lists() -> None:
         task(model(), right_alone[:1])
     with pytest.raises(ValueError, match="none of the 1 questions has an answer"):
         task(model(), QUESTIONS[2:])
-    with pytest.raises(ValueError, match="batches of 20 tokens for triplets of up to"):
+    with pytest.raises(ValueError, match="steps of 20 tokens for triplets of up to"):
         task(model(), tokens=20)
 
 

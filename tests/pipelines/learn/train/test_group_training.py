@@ -186,7 +186,7 @@ def test_a_training_of_groups_that_was_stopped_within_an_epoch_ends_with_the_sam
             'loss = "softmax"\nnegatives = 6',
             "",
             "train.parquet",
-            "transformer.tokens = 120, but pairs that stay together",
+            "steps of 120 tokens for pairs that stay together",
         ),
     ],
 )

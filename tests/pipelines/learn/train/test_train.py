@@ -767,7 +767,7 @@ def test_a_peasi_begins_with_the_body_of_a_monolithic_model(folder: Path) -> Non
         ("mtl1", 'words = "source"\neasi = "easi"', "do not have the same word embeddings; words = 'source'"),
         ("mtl1", 'words = "source"\neasi = "twin"', "do not have the same word embeddings; words = 'source'"),
         ("mtl1", "slots = 46", "47 texts do not fit into 48 tokens; raise the limit"),
-        ("pr", "tokens = 20", "batches of 20 tokens for passages of up to"),
+        ("pr", "tokens = 20", "steps of 20 tokens for passages of up to"),
         ("mtl2", "", "peasi.variant: Input should be 'pr', 'easi', 'mtl0', 'mtl1' or 'joint'"),
         ("pr", 'encoder = "list"', "list is a checkpoint of cosinet, which has no transformer to begin with"),
     ],
@@ -938,7 +938,7 @@ def test_a_trained_hashing_model_serves_with_its_dev_score_and_another_variant_b
             "hashing.context=['title', 'sentence']",
             "but none of [0-9]+ candidates has a title; leave 'title' out",
         ),
-        ("hashing.tokens=20", "batches of 20 tokens for triplets of up to "),
+        ("hashing.tokens=20", "steps of 20 tokens for triplets of up to "),
         (
             "train.batch=2",
             "train.batch counts the questions of a list model's step; a transformer's is hashing.tokens",
