@@ -42,7 +42,7 @@ DECIDED = (
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"
 """Lines of the sample's job."""
-STAGE = "[[rerank.stages]]"
+STAGE = "[[rerank.stages]]\n"
 KEEPS, DROPS = (60, 25, 100), (0.2, 0.3, 0.5)
 """Those of the plan that ships first."""
 LOSS = 0.5
@@ -67,12 +67,19 @@ class Shape:
         """Text of the sample's job with this shape."""
         text = SAMPLE.read_text(encoding="utf-8")
         assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
-        head, *stages = (
-            text.replace(KEEP, f"keep = {self.keep}").replace(DROP, f"drop = [{self.drop}]").split(STAGE)
-        )
-        kept = [stage for stage in stages if self.similarity or 'reranker = "similarity"' not in stage]
-        assert len(stages) - len(kept) == (not self.similarity), f"{SAMPLE} has another plan"
-        return STAGE.join([head, *kept])
+        text = text.replace(KEEP, f"keep = {self.keep}").replace(DROP, f"drop = [{self.drop}]")
+        return text if self.similarity else without(text, "similarity")
+
+
+def without(text: str, reranker: str) -> str:
+    """The job without the stage of this reranker."""
+    return "".join(part for part in cut(text) if f'reranker = "{reranker}"' not in part)
+
+
+def cut(text: str) -> list[str]:
+    """Parts of a job's text: what precedes the stages, and each stage."""
+    first, *stages = text.split(STAGE)
+    return [first, *(STAGE + stage for stage in stages)]
 
 
 @dataclass(frozen=True)
@@ -85,11 +92,11 @@ class Judged:
     layer_tokens: float
 
 
-def judged(shape: Shape, lists: Sequence[LongList], work: Path) -> Judged:
-    """Figures of the plan, with its weights fitted and held out."""
-    folder = work / "plan_shapes" / shape.name
+def judged(job_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Judged:
+    """Figures of the plan of a job file's text, with its weights fitted and held out. `folder`: folder for
+    the job and its weights."""
     (folder / "weights").mkdir(parents=True, exist_ok=True)
-    write_text(folder / "job.toml", shape.job_text)
+    write_text(folder / "job.toml", job_text)
     fitting = Fitting(load(folder / "job.toml"), lists, work)
     list(fitting.write(set()))
 
@@ -146,13 +153,14 @@ def main() -> None:
     shapes = [
         Shape(keep, drop, similarity) for keep, drop, similarity in product(KEEPS, DROPS, (True, False))
     ]
-    result: Result = {}
 
     with work_folder(options, "long_lists") as work:
         lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
-        ships = judged(shapes[0], lists, work)
-        for shape in shapes:
-            plan = ships if shape is shapes[0] else judged(shape, lists, work)
+        plans = work / "plan_shapes"
+        ships = judged(shapes[0].job_text, plans / shapes[0].name, lists, work)
+        result = figures(shapes[0].name, ships, ships)
+        for shape in shapes[1:]:
+            plan = judged(shape.job_text, plans / shape.name, lists, work)
             result |= figures(shape.name, plan, ships)
 
     names = [shape.name for shape in shapes]
