@@ -19,12 +19,13 @@ from cyclopts import CycloptsError
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
-from answermill.pipelines.config.job_file import Job, keys
+from answermill.pipelines.config.job_file import Job, keys, load
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import FORMATS
 from answermill.pipelines.data.sample.best_answers import best_answers
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.steps.job_plan import check_stages
 from answermill.ranking.rerankers.registry import RERANKERS
 from docs import generate
 
@@ -98,6 +99,24 @@ def test_the_commands_of_a_page_run_one_after_the_other(page, small_run, tmp_pat
         # Of random models either side may be the worse one, which a margin makes the end of `compare`.
         assert e.value.code in ((0, 3) if "--margin" in command else (0,)), (command, output.err)
         assert output.out
+
+
+ON_THE_SAMPLE = sorted(
+    command
+    for commands in COMMANDS.values()
+    for command in commands
+    if " --set " in command and "out/sample/" in command
+)
+
+
+@pytest.mark.parametrize("command", ON_THE_SAMPLE)
+def test_settings_that_a_page_changes_fit_the_job_that_ships(command):
+    """The run of the test above has other stages than the sample's."""
+    words = shlex.split(command)
+    settings = [
+        word for word in words[words.index("--set") + 1 :] if re.match(r"[a-z_]+\.", word) and "=" in word
+    ]
+    assert settings and check_stages(load(ROOT / "pipelines/data/sample/job.toml", settings))
 
 
 @pytest.mark.parametrize("command", [command for command in TO_FILL_IN if command.startswith("answermill ")])
