@@ -211,6 +211,7 @@ class JobWork:
         begun already. Returns False if another machine, with which the run was shared, has led to its end, so
         that its report is that machine's to write."""
         log_lines.choose(self.outlets.log_format)
+        metrics = metrics or self.metrics()  # first, so that the file says how a job that is refused ends
         job = self._checked([step] if step else list(job_steps()), begins=True)
         from answermill.pipelines.engine.runner import configure_logging
         from answermill.pipelines.runs.watch.clock import record
@@ -221,7 +222,7 @@ class JobWork:
 
         steps = [step] if step else steps_of(job, self.out)
         machine = self._machine(job, sharing, redo or verify)
-        options, metrics = self.command.beam_options, metrics or self.metrics()
+        options = self.command.beam_options
 
         def ended(name: str, seconds: float, had_work: bool) -> None:
             if had_work:

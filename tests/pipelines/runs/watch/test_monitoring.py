@@ -196,6 +196,18 @@ def test_metrics_are_the_manifests_counts_and_the_exit_code(small_run: Path, tmp
     assert file.read_text().count("# TYPE answermill_count gauge\n") == 1 and list(tmp_path.glob(".*")) == []
 
 
+@pytest.mark.parametrize("lacks", ["job.toml", "questions.jsonl"])
+def test_a_job_that_is_refused_before_its_steps_has_metrics_too(
+    small_run: Path, tmp_path: Path, lacks: str
+) -> None:
+    for name in {"job.toml", "questions.jsonl", "web.warc.gz"} - {lacks}:
+        shutil.copy(small_run.parent / name, tmp_path)
+    file, job = tmp_path / "run.prom", tmp_path / "job.toml"
+    file.write_text(f'answermill_exit_code{{job="{job}"}} 0.0\n')  # of the night before
+    assert call("run", job, "--out", tmp_path / "run", "--metrics", file) == INPUT_MISSING
+    assert samples(file)[f"exit_code {job}"] == INPUT_MISSING
+
+
 def test_metrics_say_how_far_a_step_is_at_most_every_half_minute(tmp_path: Path) -> None:
     now, file, job = [1_000.0], tmp_path / "a.prom", tmp_path / 'say "job".toml'
     metrics = MetricsFile(file, job, tmp_path / "run", clock=lambda: now[0])
