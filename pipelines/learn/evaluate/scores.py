@@ -37,6 +37,8 @@ def read_scores(path: Path, by: str = FINAL, columns: Columns = AS_NAMED) -> Can
     if not path.exists():
         raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
     if path.is_dir():
+        if (path / SCORED.name).is_dir():
+            raise JobError(f"{path} is a run; give its folder {path / SCORED.name}", INPUT_MISSING)
         return _folder(path, by)
     if by != FINAL:
         raise JobError(f"--by {by} is for a scored/ folder; {path} has one score per candidate", USAGE)

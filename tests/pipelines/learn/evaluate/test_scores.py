@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.learn.evaluate.scores import read_scores
 from answermill.pipelines.look.report.scored_blocks import blocks
 from answermill.pipelines.specs.rerank import RERANK, SCORED, RerankCounts
@@ -28,6 +28,12 @@ def test_a_stage_gives_its_own_scores_and_the_position_the_original_order(sample
     assert len(set(cosinet.value.tolist())) > 1_000
     cascade = read_scores(sample_run / "scored", "cascade")
     assert 0 < len(cascade) < len(cosinet) == len(read_scores(sample_run / "scored", "position"))
+
+
+def test_a_run_in_place_of_its_scores_is_refused_with_the_folder_to_give(sample_run):
+    with pytest.raises(JobError, match=r"run is a run; give its folder .*/run/scored") as e:
+        read_scores(sample_run)
+    assert e.value.code == INPUT_MISSING
 
 
 @pytest.mark.parametrize(
