@@ -109,7 +109,8 @@ def _check_names(unnamed: Sequence[Export]) -> None:
     different folders."""
     first: dict[str, Export] = {}
     for export in unnamed:
-        if (other := first.setdefault(export.path.name, export)) is not export:
+        other = first.setdefault(export.path.name, export)
+        if other.path.absolute() != export.path.absolute():
             raise JobError(
                 f"{other.path} and {export.path} name no annotator, or a number, and both would stand for "
                 f"one, {export.stem!r}; call each by its annotator, as anna.csv, or fill in the annotators",

@@ -107,6 +107,14 @@ def test_an_annotation_that_is_exported_twice_is_one_vote(run: Path, tmp_path: P
     assert [row.reason for row in COLLECT_REJECTS.open(run).read()] == ["duplicate"] * 3
 
 
+def test_an_export_that_is_named_twice_counts_once_though_its_name_stands_for_the_annotator(
+    run: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "anna.csv"
+    file.write_text("task_id,label\na,correct\nb,wrong\n")
+    assert votes(run, file) == votes(run, file, file) == {("a", "anna", 1), ("b", "anna", 0)}
+
+
 @pytest.mark.parametrize("user", [None, {"id": None}])
 def test_users_whom_the_tool_has_forgotten_stay_apart(run: Path, tmp_path: Path, user: object) -> None:
     file = label_studio(
