@@ -82,7 +82,7 @@ class Plan:
 
         with ExitStack() as block:
             tables = []
-            for each in _listed(stages, "stages", "['cosinet']"):
+            for each in _listed(stages, "stages", f"['cosinet'], or a plan's name: {', '.join(PLANS)}"):
                 if _is_own(each):
                     tables.append({"reranker": block.enter_context(giving(each))})
                 else:
