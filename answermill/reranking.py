@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import ValidationError
 
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.config.toml_file import explain
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.specs.shipped_plans import PLANS, PlanName, shipped_stages
 from answermill.ranking.entry import StageSettings
@@ -176,9 +177,7 @@ def _job(settings: dict[str, Any]) -> Job:
     try:
         return Job.model_validate(settings)
     except ValidationError as e:
-        raise JobError(
-            "; ".join(f"{'.'.join(map(str, error['loc']))}: {error['msg']}" for error in e.errors()), SETTINGS
-        ) from e
+        raise JobError("; ".join(explain(error, Job, settings) for error in e.errors()), SETTINGS) from e
 
 
 def _is_own(stage: object) -> bool:

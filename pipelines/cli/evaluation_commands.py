@@ -219,8 +219,9 @@ def ensemble(
 ) -> None:
     """Tune the weights of a linear combination of several models' scores on a dev set.
 
-    Only candidates with a label are ranked. Prints each model alone, all with equal weights, and the best weights as `answermill evaluate SCORED --by
-    '…'` takes them. For a stage of a job, whose scores come from several scales, fit `weights` instead.
+    Only candidates with a label are ranked. Prints each model alone, all with equal weights, and the best
+    weights as `answermill evaluate SCORED --by '…'` takes them. For a stage of a job, whose scores come from
+    several scales, fit `weights` instead.
     """
     check_there(scores, labels)
     from answermill.pipelines.learn.evaluate.ensemble import WeightTuning, tune_ensemble

@@ -76,8 +76,8 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         settings = tomllib.loads(as_path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise JobError(
-            f"{path}: no such file; `answermill sample` writes a job to start from, `answermill recipe "
-            "peasi` a training file",
+            f"{path}: no such file; `answermill recipe job` writes a job for your pages, `answermill sample` "
+            "one for its own, `answermill recipe peasi` a training file",
             INPUT_MISSING,
         ) from None
     except (ValueError, RecursionError) as e:  # no TOML, not UTF-8, numbers too long, brackets too deep
@@ -163,7 +163,7 @@ def check(settings: Mapping[str, Any], kind: type[F], path: Path) -> F:
         checked = kind.model_validate(settings)
     except ValidationError as e:
         raise JobError(
-            "\n".join(f"{path}: {_explain(error, kind, settings)}" for error in e.errors()), SETTINGS
+            "\n".join(f"{path}: {explain(error, kind, settings)}" for error in e.errors()), SETTINGS
         ) from e
     checked._folder = folder
     return checked
@@ -267,7 +267,7 @@ def _position(values: list[Any], name: str, override: str) -> int:
     return int(name)
 
 
-def _explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> str:
+def explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> str:
     """One line for one pydantic error in `settings`: the key, what is wrong with it, and the nearest known
     key."""
     location = error["loc"]

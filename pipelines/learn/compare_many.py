@@ -10,7 +10,7 @@ from typing import Any
 
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.errors import USAGE, JobError
+from answermill.pipelines.errors import USAGE, JobError, counted
 from answermill.pipelines.learn.evaluate.compare import compare_files
 from answermill.pipelines.runs.shown import Shown
 from answermill.ranking.evaluation.metrics import METRICS, Protocol
@@ -60,7 +60,8 @@ class ComparedMany(Shown):
     def legend(self) -> str:
         return (
             f"{self.questions:,} questions, protocol {self.protocol}, in percent. * differs from the first "
-            f"row: p < {LEVEL} by a paired randomisation test, corrected by Holm for {len(self.others)} runs"
+            f"row: p < {LEVEL} by a paired randomisation test, corrected by Holm for "
+            f"{counted(len(self.others), 'run')}"
         )
 
     def lines(self) -> Iterator[str]:

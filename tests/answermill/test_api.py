@@ -82,7 +82,11 @@ def test_two_stages_of_one_reranker_need_names():
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"reranker": "overlapp"}, "did you mean 'overlap'"), ({"reranker": "overlap", "drop": [0.1]}, "drop")],
+    [
+        ({"reranker": "overlapp"}, "did you mean 'overlap'"),
+        ({"reranker": "overlap", "drop": [0.1]}, "drop"),
+        ({"reranker": "overlap", "kep": 3}, "unknown key .*kep; did you mean 'keep'"),
+    ],
 )
 def test_a_wrong_stage_is_refused_with_what_is_known(settings, message):
     with pytest.raises(am.JobError, match=message) as e:

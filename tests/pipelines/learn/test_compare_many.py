@@ -59,6 +59,9 @@ def test_the_table_is_written_for_papers(runs: list[str], capsys: pytest.Capture
     markdown, latex = Path("t.md").read_text(), Path("t.tex").read_text()
     assert "| right.run | 100.00* |" in markdown and "| wrong.run | 0.00 |" in markdown
     assert "corrected by Holm for 2 runs" in markdown
+
+    assert call("compare", *runs[:2], *files) == 0
+    assert "corrected by Holm for 1 run." in Path("t.md").read_text()
     assert r"half\_\&\_half.run & 50.00$^{*}$" in latex and r"\bottomrule" in latex
 
 
