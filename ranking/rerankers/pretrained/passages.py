@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from answermill.ranking.plan import to_sentences
-from answermill.ranking.reranker import check_finite, order_by
+from answermill.ranking.reranker import check_finite, order_by, rounded
 from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer
 from answermill.ranking.rerankers.pretrained.sequence_classifier import CrossEncoder
 from answermill.ranking.transformer.packing import whole_windows
@@ -109,7 +109,7 @@ class WindowExtractor(PassageCrossEncoder):
             inside = candidate.hit.passage.sentences
             firsts = [
                 (score, inside[number])
-                for window, score in zip(split, scores, strict=True)
+                for window, score in zip(split, rounded(scores).tolist(), strict=True)
                 if (number := next((n for n in window.numbers if inside[n].sentence_id in eligible), None))
                 is not None
             ]

@@ -13,8 +13,8 @@ from answermill.indexing.shards.dense import find_model
 from answermill.ranking.lists import ranked_passages
 from answermill.ranking.plan import Stage, check_plan, run_stages, to_passages, to_sentences
 from answermill.ranking.reranker import Reranker, rounded
-from answermill.ranking.rerankers.pretrained.pair_scorers import Wording, load_scorer
-from answermill.ranking.rerankers.pretrained.passages import windows
+from answermill.ranking.rerankers.pretrained.pair_scorers import Logits, PairScorer, Wording, load_scorer
+from answermill.ranking.rerankers.pretrained.passages import WindowExtractor, windows
 from answermill.ranking.rerankers.registry import find, load_reranker
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
@@ -124,6 +124,28 @@ def test_a_dropped_sentence_is_read_but_not_extracted(folder: Path) -> None:
     expected = {name: max(s for _, s in parts) for name, parts in scored_by_hand(folder, RANKED).items()}
     scores = {c.candidate_id: c.score for c in passages.candidates}
     assert scores == pytest.approx({name: expected[name] for name in scores}, abs=1e-5)
+
+
+class Noisy:
+    """Scorer whose windows of the long passage are equal but for the last digits of their arithmetic."""
+
+    limit = 40
+
+    def __init__(self, scorer: PairScorer) -> None:
+        self.sizes = scorer.sizes
+
+    def score(self, pairs: list[tuple[str, str]]) -> Logits:
+        none = np.zeros(len(pairs), np.int64)
+        return Logits(0.5 + 1e-14 * np.arange(len(pairs)), none, none)
+
+
+def test_of_windows_equal_but_for_noise_the_first_counts(folder: Path) -> None:
+    scorer = load_scorer(PublishedClassifier.read(folder), 40, "cpu", "fp32")
+    shared = replace(PASSAGES[1], passage_id="again")
+    extractor = WindowExtractor(Noisy(scorer), "logit")
+    (ranked,) = extractor.rerank([ranked_passages([PASSAGES[1], shared])])
+    assert [c.candidate_id for c in ranked.candidates] == ["long-0"]
+    assert ranked.candidates[0].hit.passage.passage_id == "long"
 
 
 def test_a_sentence_of_two_passages_is_extracted_once(folder: Path) -> None:
