@@ -327,17 +327,20 @@ def _cut_in_turn(lengths: Ints, room: Ints, turns: Sequence[int]) -> Ints:
     return kept
 
 
-def whole_windows(texts: Sequence[str], sizes: Sequence[int], room: int) -> list[Ints]:
+def whole_windows(
+    texts: Sequence[str], sizes: Sequence[int], room: int, leading: Sequence[int] | None = None
+) -> list[Ints]:
     """Numbers of a passage's sentences that have text, in windows of at most `room` tokens, or of one
-    sentence that has more; one empty window if there are none. `sizes`: tokens of each text."""
+    sentence that has more; one empty window if there are none. `sizes`: tokens of each text; `leading`:
+    those of each where it begins a window, if they differ."""
     parts: list[list[int]] = [[]]
     left = room
     for n in filled(texts).tolist():
         if parts[-1] and sizes[n] > left:
             parts.append([])
             left = room
+        left -= sizes[n] if parts[-1] or leading is None else leading[n]
         parts[-1].append(n)
-        left -= sizes[n]
     return [np.array(part, np.int64) for part in parts]
 
 

@@ -36,9 +36,13 @@ def windows(scorer: PairScorer, asked: Sequence[tuple[str, Passage]], titled: bo
     texts = {
         text: 0
         for question, passage in asked
-        for text in (question, _title(passage, titled), *(f" {s.text}" for s in passage.sentences))
+        for text in (
+            question,
+            _title(passage, titled),
+            *(text for s in passage.sentences for text in (s.text, f" {s.text}")),
+        )
     }
-    # [texts]: tokens of each text by itself, after a blank as it stands in a window.
+    # [texts]: tokens of each text by itself, and of sentences after a blank, as they stand in a window.
     fixed, *sizes = scorer.sizes([("", ""), *(("", text) for text in texts)]).tolist()
     size = dict(zip(texts, (tokens - fixed for tokens in sizes), strict=True))
 
@@ -47,7 +51,9 @@ def windows(scorer: PairScorer, asked: Sequence[tuple[str, Passage]], titled: bo
         sentences, title = [s.text for s in passage.sentences], _title(passage, titled)
         room = scorer.limit - fixed
         room -= min(size[question], (room + 1) // 2)  # a long question keeps at most half
-        parts = whole_windows(sentences, [size[f" {text}"] for text in sentences], room - size[title])
+        later = [size[f" {text}"] for text in sentences]
+        leading = later if title else [size[text] for text in sentences]  # no blank before the first
+        parts = whole_windows(sentences, later, room - size[title], leading)
         split.append([_window(passage, part.tolist(), title) for part in parts])
     return split
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from answermill.ranking.rerankers.pretrained.pair_scorers import Logits, PairSco
 from answermill.ranking.rerankers.pretrained.passages import WindowExtractor, windows
 from answermill.ranking.rerankers.registry import find, load_reranker
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
+from answermill.schemas.arrays import Ints
 from answermill.schemas.labels import LabelledPassage, LabelledSentence
 from answermill.schemas.ranked import RankedList
 from testing.family_models import write_causal, write_classifier
@@ -126,15 +128,33 @@ def test_a_dropped_sentence_is_read_but_not_extracted(folder: Path) -> None:
     assert scores == pytest.approx({name: expected[name] for name in scores}, abs=1e-5)
 
 
+def test_a_window_s_first_sentence_counts_without_a_blank_before_it(tmp_path: Path) -> None:
+    lake, short = "Lake Nasser lies behind it.", "It was finished."
+    names = "So Lake Lot Lip Lug Led Lamb Lynx " * 9  # the tokenizer learns ' L' first, then ' Lake'
+    write_classifier(tmp_path, "roberta", [QUESTION, names, *SENTENCES])
+    classifier = PublishedClassifier.read(tmp_path)
+    scorer = load_scorer(classifier, 64, "cpu", "fp32")
+    after, alone, both = scorer.sizes([("", f" {lake}"), ("", lake), (QUESTION, f"{lake} {short}")]).tolist()
+    assert after < alone
+
+    asked = [(QUESTION, passage("lake", lake, short))]
+    for limit, firsts in ((both, [0]), (both - 1, [0, 1])):
+        (split,) = windows(load_scorer(classifier, limit, "cpu", "fp32"), asked, False)
+        assert [window.numbers[0] for window in split] == firsts
+
+
 class Noisy:
     """Scorer whose windows of the long passage are equal but for the last digits of their arithmetic."""
 
     limit = 40
 
     def __init__(self, scorer: PairScorer) -> None:
-        self.sizes = scorer.sizes
+        self._scorer = scorer
 
-    def score(self, pairs: list[tuple[str, str]]) -> Logits:
+    def sizes(self, pairs: Sequence[tuple[str, str]]) -> Ints:
+        return self._scorer.sizes(pairs)
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         none = np.zeros(len(pairs), np.int64)
         return Logits(0.5 + 1e-14 * np.arange(len(pairs)), none, none)
 
