@@ -137,7 +137,7 @@ def test_a_window_s_first_sentence_counts_without_a_blank_before_it(tmp_path: Pa
     after, alone, both = scorer.sizes([("", f" {lake}"), ("", lake), (QUESTION, f"{lake} {short}")]).tolist()
     assert after < alone
 
-    asked = [(QUESTION, passage("lake", lake, short))]
+    asked = [(QUESTION, ranked_passages([passage("lake", lake, short)]).candidates[0].hit.passage)]
     for limit, firsts in ((both, [0]), (both - 1, [0, 1])):
         (split,) = windows(load_scorer(classifier, limit, "cpu", "fp32"), asked, False)
         assert [window.numbers[0] for window in split] == firsts
@@ -156,7 +156,7 @@ class Noisy:
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> Logits:
         none = np.zeros(len(pairs), np.int64)
-        return Logits(0.5 + 1e-14 * np.arange(len(pairs)), none, none)
+        return Logits(np.array([0.5 + 1e-14 * n for n in range(len(pairs))], np.float64), none, none)
 
 
 def test_of_windows_equal_but_for_noise_the_first_counts(folder: Path) -> None:
