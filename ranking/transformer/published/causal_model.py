@@ -26,7 +26,8 @@ class AnswerTokens(NamedTuple):
         """Tokens of a LogitScore of sentence-transformers. Raises ValueError, with its folder, if it names
         none."""
         yes, no = (module.settings.get(f"{name}_token_id") for name in ("true", "false"))
-        if not isinstance(yes, int) or not isinstance(no, int | None) or yes == no:
+        is_flag = isinstance(yes, bool) or isinstance(no, bool)  # which is an int too
+        if is_flag or not isinstance(yes, int) or not isinstance(no, int | None) or yes == no:
             raise ValueError(
                 f"{module.folder}: its config.json names no two tokens (true_token_id {yes!r}, "
                 f"false_token_id {no!r}); copy the model's folder again"
@@ -59,9 +60,11 @@ def load_causal(folder: Path, answers: AnswerTokens) -> Any:
     model = load_whole("AutoModelForCausalLM", folder)
     numbers = [number for number in answers if number is not None]
     whole = model.get_output_embeddings()
-    if whole is None or max(numbers) >= len(whole.weight):
+    rows = 0 if whole is None else len(whole.weight)
+    absent = [number for number in numbers if not -rows <= number < rows]  # below 0 from the last row
+    if whole is None or absent:
         raise ValueError(
-            f"{folder}: its weights have no row for the token {max(numbers)}; copy the model's folder again"
+            f"{folder}: its weights have no row for the token {absent[0]}; copy the model's folder again"
         )
 
     # Two rows in fp32: in bf16 two logits of about 20 differ by no less than 0.125.

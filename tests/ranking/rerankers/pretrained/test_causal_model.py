@@ -171,6 +171,16 @@ def test_a_language_model_without_its_two_tokens_is_refused(
         scored(tmp_path, wording)
 
 
+@pytest.mark.parametrize(
+    ("number", "says"), [(True, "names no two tokens"), (-1_000_000, "have no row for the token -1000000")]
+)
+def test_a_number_that_is_no_token_is_refused(number: int, says: str, tmp_path: Path) -> None:
+    folder = write_yes_no(tmp_path, "Qwen3", TEXTS)
+    change_json(folder / "1_LogitScore/config.json", true_token_id=number)
+    with pytest.raises(ValueError, match=f"{re.escape(str(folder))}.*{says}"):
+        scored(folder)
+
+
 def test_a_chat_template_without_a_place_for_the_pair_is_refused(tmp_path: Path) -> None:
     template = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}"
     write_causal(tmp_path, "Qwen3", TEXTS, chat=template)
