@@ -35,6 +35,11 @@ def pooling_of(folder: Path) -> tuple[Pooling, bool]:
             f"{folder}: its module {unknown[0]} is not supported; a model of Transformer, Pooling, "
             "Normalize, or of StaticEmbedding, Normalize is"
         )
+    if [*modules] != [kind for kind in known if kind in modules]:
+        raise ModelMissing(
+            f"{folder}: its modules {', '.join(modules)} stand in an order that is not supported; "
+            f"{', '.join(known)} is"
+        )
 
     pooling = model_json(folder / modules["Pooling"] / "config.json") if "Pooling" in modules else {}
     stated = pooling.get("pooling_mode")  # of former versions: a key for each

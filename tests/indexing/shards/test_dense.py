@@ -325,6 +325,11 @@ def test_a_sentence_transformers_folder_says_how_it_pools(tmp_path: Path) -> Non
     with pytest.raises(ModelMissing, match="Dense is not supported"):
         load_encoder(load_transformer, str(folder))
 
+    early = {"type": "sentence_transformers.models.Normalize", "path": "2_Normalize"}
+    (folder / "modules.json").write_text(json.dumps([modules[0], early, modules[1]]))
+    with pytest.raises(ModelMissing, match="Transformer, Normalize, Pooling stand in an order"):
+        load_encoder(load_transformer, str(folder))
+
 
 def test_a_text_is_cut_where_the_model_ends(tmp_path: Path) -> None:
     encoder = load_encoder(load_transformer, str(write_dense(tmp_path, "BertModel")))
