@@ -42,44 +42,18 @@ DECIDED = (
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"
 """Lines of the sample's job."""
-STAGE = "[[rerank.stages]]\n"
-KEEPS, DROPS = (60, 25, 100), (0.2, 0.3, 0.5)
+KEEPS, DROPS = (60, 40, 25), (0.2, 0.3)
 """Those of the plan that ships first."""
 LOSS = 0.5
 """In MRR, percent."""
 Result = dict[str, float]
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A plan's shape. `similarity`: whether it has that stage."""
-
-    keep: int
-    drop: float
-    similarity: bool
-
-    @property
-    def name(self) -> str:
-        return f"keep{self.keep}_drop{round(10 * self.drop)}{'' if self.similarity else '_alone'}"
-
-    @property
-    def job_text(self) -> str:
-        """Text of the sample's job with this shape."""
-        text = SAMPLE.read_text(encoding="utf-8")
-        assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
-        text = text.replace(KEEP, f"keep = {self.keep}").replace(DROP, f"drop = [{self.drop}]")
-        return text if self.similarity else without(text, "similarity")
-
-
-def without(text: str, reranker: str) -> str:
-    """The job without the stage of this reranker."""
-    return "".join(part for part in cut(text) if f'reranker = "{reranker}"' not in part)
-
-
-def cut(text: str) -> list[str]:
-    """Parts of a job's text: what precedes the stages, and each stage."""
-    first, *stages = text.split(STAGE)
-    return [first, *(STAGE + stage for stage in stages)]
+def shaped(keep: int, alpha: float) -> str:
+    """Text of the sample's job with another shape."""
+    text = SAMPLE.read_text(encoding="utf-8")
+    assert text.count(KEEP) == text.count(DROP) == 1, f"{SAMPLE} has another plan"
+    return text.replace(KEEP, f"keep = {keep}").replace(DROP, f"drop = [{alpha}]")
 
 
 @dataclass(frozen=True)
@@ -95,18 +69,30 @@ class Judged:
 def judged(job_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Judged:
     """Figures of the plan of a job file's text, with its weights fitted and held out. `folder`: folder for
     the job and its weights."""
+    return judged_twice(job_text, folder, lists, work)[0]
+
+
+def judged_twice(
+    job_text: str, folder: Path, lists: Sequence[LongList], work: Path, without: str | None = None
+) -> list[Judged]:
+    """Figures of the plan, and of the same whose last blend does not weigh the score `without`, as if the plan
+    lacked that stage: one that keeps all candidates, and that no other stage reads."""
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     write_text(folder / "job.toml", job_text)
     fitting = Fitting(load(folder / "job.toml"), lists, work)
     list(fitting.write(set()))
-
     number, stage, _ = list(fitting.files())[-1]
-    values = fitting.held_out(number, stage)
-    p1, mrr = (
-        np.array([values[metric].get(question.asked.question_id, 0.0) for question in lists])
-        for metric in ("P@1", "MRR")
-    )
-    return Judged(p1, mrr, len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists))
+
+    plans = []
+    for name in (None, without) if without else (None,):
+        values = fitting.held_out(number, stage, name)
+        p1, mrr = (
+            np.array([values[metric].get(question.asked.question_id, 0.0) for question in lists])
+            for metric in ("P@1", "MRR")
+        )
+        left, layer_tokens = len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists)
+        plans.append(Judged(p1, mrr, left, layer_tokens))
+    return plans
 
 
 def figures(name: str, plan: Judged, ships: Judged) -> Result:
@@ -150,21 +136,23 @@ def main() -> None:
         shrink(globals(), SAMPLE=small_plan(fitted=False), KEEPS=(4,), DROPS=(0.2,))
 
     torch.set_num_threads(1)
-    shapes = [
-        Shape(keep, drop, similarity) for keep, drop, similarity in product(KEEPS, DROPS, (True, False))
-    ]
+    plans: dict[str, Judged] = {}
 
     with work_folder(options, "long_lists") as work:
         lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
-        plans = work / "plan_shapes"
-        ships = judged(shapes[0].job_text, plans / shapes[0].name, lists, work)
-        result = figures(shapes[0].name, ships, ships)
-        for shape in shapes[1:]:
-            plan = judged(shape.job_text, plans / shape.name, lists, work)
-            result |= figures(shape.name, plan, ships)
+        for keep, alpha in product(KEEPS, DROPS):
+            name = f"keep{keep}_drop{round(10 * alpha)}"
+            folder = work / "plan_shapes" / name
+            plans[name], plans[f"{name}_alone"] = judged_twice(
+                shaped(keep, alpha), folder, lists, work, "similarity"
+            )
+            say(f"{name}: P@1 {100 * plans[name].p1.mean():.2f}, MRR {100 * plans[name].mrr.mean():.2f}")
 
-    names = [shape.name for shape in shapes]
-    said: dict[str, float | int | str] = {"questions": len(lists), "chosen": chosen(result, names)}
+    ships, *_ = plans.values()
+    result: Result = {}
+    for name, plan in plans.items():
+        result |= figures(name, plan, ships)
+    said: dict[str, float | int | str] = {"questions": len(lists), "chosen": chosen(result, [*plans])}
     finish("plan_shapes", said | result, options.save, MEASURED_MODELS)
 
 

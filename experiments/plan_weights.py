@@ -98,10 +98,13 @@ class Fitting:
         assert isinstance(cascade, Cascade)
         return fit_prior(cascade, self._lists, labels, self._names(stage), stage.drop)
 
-    def held_out(self, number: int, stage: WeighedStage) -> dict[str, dict[str, float]]:
-        """Held-out values of a blend that is stage `number`, see `rerankers.blend.fitting.held_out`."""
+    def held_out(
+        self, number: int, stage: WeighedStage, without: str | None = None
+    ) -> dict[str, dict[str, float]]:
+        """Held-out values of a blend that is stage `number`, see `rerankers.blend.fitting.held_out`.
+        `without`: a score that it does not weigh."""
         labels = self._labels(number)
-        return held_out(self._lists, labels, self._names(stage))
+        return held_out(self._lists, labels, [name for name in self._names(stage) if name != without])
 
     def _names(self, stage: StageSettings) -> list[str]:
         keys = {stage.key for stage in self._plan.stages}

@@ -16,7 +16,7 @@ import torch
 
 from experiments import plan_shapes
 from experiments.long_lists import read_lists, small_lists
-from experiments.plan_shapes import STAGE, cut, figures, judged, without
+from experiments.plan_shapes import figures, judged
 from testing.harness import arguments, finish, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_plan
 
@@ -25,6 +25,12 @@ DECIDED = "The default plan leaves `hashing` and `peasi` out: neither is shown t
 MODELS = ("hashing", "peasi")
 CHECKPOINTS: dict[str, str] = {}
 """Model → its checkpoint, where that is not the shipped one."""
+STAGE = "[[rerank.stages]]\n"
+
+
+def without(text: str, reranker: str) -> str:
+    """The job without the stage of this reranker."""
+    return "".join(part for part in cut(text) if f'reranker = "{reranker}"' not in part)
 
 
 def with_stage(text: str, reranker: str) -> str:
@@ -33,6 +39,12 @@ def with_stage(text: str, reranker: str) -> str:
     last = max(n for n, part in enumerate(parts) if 'reranker = "blend"' in part)
     checkpoint = f"checkpoint = {json.dumps(CHECKPOINTS[reranker])}\n" if reranker in CHECKPOINTS else ""
     return "".join([*parts[:last], f'{STAGE}reranker = "{reranker}"\n{checkpoint}\n', *parts[last:]])
+
+
+def cut(text: str) -> list[str]:
+    """Parts of a job's text: what precedes the stages, and each stage."""
+    first, *stages = text.split(STAGE)
+    return [first, *(STAGE + stage for stage in stages)]
 
 
 def main() -> None:

@@ -126,7 +126,9 @@ def test_an_override_that_fits_nowhere_is_refused(tmp_path, override, says):
 
 
 def test_a_missing_file_and_one_that_is_no_toml(tmp_path):
-    with pytest.raises(JobError, match=r"absent\.toml: no such file; `answermill recipe job` writes a job") as e:
+    with pytest.raises(
+        JobError, match=r"absent\.toml: no such file; `answermill recipe job` writes a job"
+    ) as e:
         load(tmp_path / "absent.toml")
     assert e.value.code == INPUT_MISSING
     assert "not valid TOML: Expected ']'" in refused(tmp_path, "[ingest")
