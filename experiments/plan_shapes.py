@@ -75,8 +75,8 @@ def judged(job_text: str, folder: Path, lists: Sequence[LongList], work: Path) -
 def judged_twice(
     job_text: str, folder: Path, lists: Sequence[LongList], work: Path, without: str | None = None
 ) -> list[Judged]:
-    """Figures of the plan, and of the same whose last blend does not weigh the score `without`, as if the plan
-    lacked that stage: one that keeps all candidates, and that no other stage reads."""
+    """Figures of the plan, and of the same whose last blend does not weigh the score `without`, as if the
+    plan lacked that stage: one that keeps all candidates, and that no other stage reads."""
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     write_text(folder / "job.toml", job_text)
     fitting = Fitting(load(folder / "job.toml"), lists, work)
