@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -119,9 +120,14 @@ def test_an_installed_format_is_recognised_and_a_reranker_ranks_it(installed, tm
     assert call("dataset", "--form", "list") == 0 and "faq " in capsys.readouterr().out
 
     assert call("candidates", tmp_path / "set.faq", "--out", tmp_path / "run", "--form", "faq") == 0
-    (tmp_path / "set.faq").write_text("Q: Who?\nIt was he.\n")
-    assert call("evaluate", "letters", "--labels", tmp_path / "set.faq") == BAD_DATA
-    assert "set.faq:2: a line begins with" in capsys.readouterr().err
+    for wrong in ("It was he.", " It was he.", "+- It was he."):
+        (tmp_path / "set.faq").write_text(f"Q: Who?\n{wrong}\n")
+        assert call("evaluate", "letters", "--labels", tmp_path / "set.faq") == BAD_DATA
+        assert "set.faq:2: a line begins with" in capsys.readouterr().err
+
+    (tmp_path / "set.faq").write_text("Q: Who?\n+ He.\n- She.\n\nQ: When?\n+ Now.\n- Then.\n")
+    assert call("dataset", tmp_path / "set.faq") == 0
+    assert re.search(r"^all +2 +4 +2 ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_packs_of_an_installed_tool_are_written_and_its_exports_are_read(installed, tmp_path, capsys) -> None:

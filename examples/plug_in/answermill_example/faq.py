@@ -16,9 +16,11 @@ def read(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
     number, question = 0, ""
     for line, text in lines(path):
         mark, _, rest = text.partition(" ")
+        if not text.strip():
+            continue
         if mark == "Q:":
             number, question = number + 1, rest
-        elif mark in "+-" and question:
+        elif mark in ("+", "-") and question:
             yield Row(line, f"faq-{number}", question, rest, int(mark == "+"))
         else:
             raise bad(path, line, "a line begins with 'Q: ', '+ ' or '- ', and the first with 'Q: '")
