@@ -14,13 +14,13 @@ from answermill.pipelines.cli.parameters import (
     PLACE,
     RECOGNISED,
     USUAL_FIT,
+    Checkpoint,
     ColumnNames,
     DatasetForm,
-    LocalOut,
     NewFolder,
-    Overrides,
     TensorBoard,
     TrainingFile,
+    TrainingOverrides,
     WeightFit,
     check_there,
     parse_columns,
@@ -38,7 +38,7 @@ SCORES_TO_WEIGH = (
 
 
 def train(
-    job: TrainingFile, *, out: LocalOut, settings: Overrides = (), tensorboard: TensorBoard = False
+    job: TrainingFile, *, out: Checkpoint, settings: TrainingOverrides = (), tensorboard: TensorBoard = False
 ) -> None:
     """Train a reranker and write its checkpoint into --out; a stopped training continues.
 
@@ -87,7 +87,7 @@ def sweep(
         tuple[str, ...],
         Parameter(negative=(), consume_multiple=True, help="Metrics on --labels: MAP, MRR, P@k, nDCG@k."),
     ] = ("MAP", "MRR"),
-    settings: Overrides = (),
+    settings: TrainingOverrides = (),
 ) -> None:
     """Train once for each value of a setting, with all other settings as in the file, and plot the results.
 
@@ -130,8 +130,8 @@ class ScheduleAims:
         str,
         Parameter(
             help="Shares to try at each exit but the last, separated by commas. 0 means no exit there; with "
-            "it the exits "
-            "are chosen too."
+            "it the exits are chosen too. The paper's schedules, 0.3, 0.4 or 0.5 at all exits, and the one "
+            "that drops nothing are always tried."
         ),
     ] = "0.1,0.2,0.3,0.4,0.5,0.6"
     seed: Annotated[

@@ -52,6 +52,9 @@ Out: TypeAlias = Annotated[
 LocalOut: TypeAlias = Annotated[
     Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")
 ]
+Checkpoint: TypeAlias = Annotated[
+    Path, Parameter(name="--out", help="Folder of the checkpoint; it is created if it does not exist.")
+]
 NewFolder: TypeAlias = Annotated[Path, Parameter(help="Folder to write; if it exists, it must be empty.")]
 Overrides: TypeAlias = Annotated[
     tuple[str, ...],
@@ -61,6 +64,9 @@ Overrides: TypeAlias = Annotated[
         consume_multiple=True,
         help="Settings that replace those of the file, e.g. index.shards=4.",
     ),
+]
+TrainingOverrides: TypeAlias = Annotated[
+    Overrides, Parameter(help="Settings that replace those of the file, e.g. train.epochs=2.")
 ]
 TensorBoard: TypeAlias = Annotated[
     bool,

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 
 import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
+from answermill.pipelines.config import job_file, training_file
 from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.learn.evaluate.tune import UNIFORM
 
 COMMANDS = {
     name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")
@@ -20,6 +23,15 @@ def call(*arguments: str) -> int:
     with pytest.raises(SystemExit) as e:
         main(arguments)
     return int(e.value.code or 0)
+
+
+def help_of(name: str, option: str) -> str:
+    (text,) = (
+        argument.parameter.help
+        for argument in COMMANDS[name].assemble_argument_collection()
+        if option in argument.names
+    )
+    return str(text)
 
 
 def test_the_help_shows_the_commands_in_groups(capsys):
@@ -39,6 +51,24 @@ def test_every_help_text_is_a_whole_sentence(name):
     texts = [argument.parameter.help for argument in command.assemble_argument_collection() if argument.show]
     for text in (*texts, command.help.strip().partition("\n")[0]):
         assert text and text[-1] in ".…" and not text.startswith(("of ", "as ")), text
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"), [("train", training_file.keys), ("sweep", training_file.keys), ("run", job_file.keys)]
+)
+def test_the_example_of_a_setting_is_a_key_of_the_file_that_the_command_reads(name, keys):
+    example = re.search(r"e\.g\. ([a-z.]+)=", help_of(name, "--set"))
+    assert example and example[1] in {key for key, *_ in keys()}
+
+
+def test_the_folder_that_a_training_writes_is_called_a_checkpoint():
+    assert help_of("train", "--out").startswith("Folder of the checkpoint")
+
+
+def test_the_help_of_the_grid_names_the_schedules_that_are_always_tried():
+    assert ", ".join(map(str, list(UNIFORM)[:-1])) + f" or {list(UNIFORM)[-1]} at all" in help_of(
+        "tune", "--grid"
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)
