@@ -129,9 +129,8 @@ class ScheduleAims:
     grid: Annotated[
         str,
         Parameter(
-            help="Shares to try at each exit but the last, separated by commas. 0 means no exit there; with "
-            "it the exits are chosen too. The paper's schedules, 0.3, 0.4 or 0.5 at all exits, and the one "
-            "that drops nothing are always tried."
+            help="Shares to try at each exit but the last, with commas; 0 means no exit there: exits are "
+            "chosen too. Nothing dropped, and 0.3, 0.4 or 0.5 at all exits, the paper's, are always tried."
         ),
     ] = "0.1,0.2,0.3,0.4,0.5,0.6"
     seed: Annotated[
@@ -140,7 +139,7 @@ class ScheduleAims:
 
 
 def tune(
-    checkpoint: Annotated[str, Parameter(help="Checkpoint of a cascade.")],
+    checkpoint: Annotated[str, Parameter(help="Checkpoint of a cascade, or a shipped one's name.")],
     *,
     dev: Annotated[
         Path,
@@ -244,22 +243,23 @@ def heads(
 
 
 def export(
-    checkpoint: Annotated[Path, Parameter(help="Checkpoint of cascade or pointwise.")],
+    checkpoint: Annotated[Path, Parameter(help="Checkpoint of cascade or pointwise, or a shipped name.")],
     *,
     out: NewFolder,
     exit: Annotated[
         int | None,
-        Parameter(
-            help="Exit of the cascade at which the exported model ends, from 1; the last if not named."
-        ),
+        Parameter(help="Exit of the cascade at which the model ends, from 1; the last if not named."),
     ] = None,
 ) -> None:
     """Write a cross-encoder as a folder for sentence-transformers, whose CrossEncoder gives its scores."""
     need("sentence_transformers", "sentence-transformers", "`answermill export`")
-    check_there(checkpoint)
+    from answermill.ranking.entry import checkpoint_at
+
+    folder = checkpoint_at(checkpoint, str(checkpoint))
+    check_there(folder)
     from answermill.pipelines.learn.train.export import export_files
 
-    write_lines(export_files(checkpoint, out, exit))
+    write_lines(export_files(folder, out, exit))
 
 
 @Parameter(name="*")

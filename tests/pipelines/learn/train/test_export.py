@@ -8,7 +8,7 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.indexing.shards.dense import DEFAULT, find_model
-from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, save
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -48,3 +48,13 @@ def test_it_refuses_what_is_no_checkpoint_no_exit_and_no_empty_folder(
     said = capsys.readouterr().err.splitlines()
     assert ["no checkpoint" in said[0], "give 1 to 2" in said[1], "has files" in said[2]] == [True] * 3
     assert not (tmp_path / "out").exists()
+
+
+def test_it_takes_a_shipped_checkpoint_by_its_name(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("answermill.ranking.entry.SHIPPED", tmp_path)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert call("checkpoint", "--out", "out") == 0 and Path("out/modules.json").is_file()
+    assert call("checkpoin", "--out", "other") == INPUT_MISSING
