@@ -211,7 +211,7 @@ from tests.made_steps import made_step, report, reports_of
 clock = [1_000.0]
 progress.LOOK_S = 0.01
 progress.Watch = functools.partial(progress.Watch, clock=lambda: clock[0])  # five seconds go by from look to look
-with progress.progress("index", 900, lambda: clock.append(clock.pop() + 5) or 300, what="passages"):
+with progress.progress("index", 900, lambda: clock.__setitem__(0, clock[0] + 5) or 300, what="passages"):
     while clock[0] < 1_100:
         time.sleep(0.01)
 """
