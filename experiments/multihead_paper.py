@@ -7,7 +7,9 @@ set. Platt's regression on the set's dev lists makes scores logits, which are co
 student has MiniLM-L6's body and begins with the transferred cross-encoder of `cascade_trainings.py`, which
 here reads the first token, as do all heads. α and τ are those of the paper's twelve pairs (§3.2) whose
 students are best on dev, the mean of SEEDS; they are searched for `mhs` and, apart, for the student of the
-best teacher, `kd_single`. The other students have `mhs`' pair, `mhs_single` has `kd_single`'s.
+best teacher, `kd_single`. The other students have `mhs`' pair, `mhs_single` has `kd_single`'s. With --pairs
+these two are given, such as 0.9:1,0.5:3, which `multihead_quality` chose on WikiQA's dev set with smaller
+teachers; then nothing is searched, and `pairs_tried` is 1.
 
 Sets: `wikiqa`, and `squad`, SQuAD-sent: LEARN questions of SQuADShifts to learn from, QUESTIONS test
 questions, drawn by hash. Rows, all over SEEDS: `alone`, `kd_<teacher>`, `kd_sum`, `kd_rr`, `mhs`; heads
@@ -197,8 +199,27 @@ def tests(name: str, over: str, rows: dict[str, list[Row]]) -> Iterator[tuple[st
         yield from ((f"{key}_spearman", result.spearman), (f"{key}_spearman_p", result.spearman_p))
 
 
-def of_set(data: Path, work: Path, name: str, pool: Executor) -> dict[str, Any]:
-    """Train and measure all rows of a set."""
+def given(text: str) -> list[Lesson]:
+    """Pairs as --pairs writes them: `mhs`' and `kd_single`'s. Raises SystemExit if these are not two of the
+    paper's.
+
+    >>> given("0.9:1,0.5:3")
+    [Lesson(alpha=0.9, tau=1.0), Lesson(alpha=0.5, tau=3.0)]
+    """
+    written = {f"{lesson.alpha:g}:{lesson.tau:g}": lesson for lesson in GRID}
+    names = text.split(",")
+    if len(names) != 2 or not written.keys() >= set(names):
+        raise SystemExit(
+            f"experiments.multihead_paper: --pairs {text}: give two, with a comma between, of "
+            f"{', '.join(written)}"
+        )
+    return [written[name] for name in names]
+
+
+def of_set(
+    data: Path, work: Path, name: str, pool: Executor, pairs: Sequence[Lesson] | None = None
+) -> dict[str, Any]:
+    """Train and measure all rows of a set. `pairs`: those of `mhs` and `kd_single`; None searches them."""
     folders = {teacher: work / f"{name}-{teacher}" for teacher in TEACHERS if teacher != "base"}
     print_results(
         pool.submit(train_other, data, work, teacher, name, folder) for teacher, folder in folders.items()
@@ -216,7 +237,7 @@ def of_set(data: Path, work: Path, name: str, pool: Executor) -> dict[str, Any]:
     models = Models(work, dev, test, TEACHERS, logits)
     on_dev = {teacher: models.row(models.scores(teacher, dev=True), dev=True) for teacher in TEACHERS}
     best = max(TEACHERS, key=lambda teacher: float(on_dev[teacher].values["map"].mean()))
-    lesson, single = (best_lesson(work, name, row, pool) for row in ("mhs", f"kd_{best}"))
+    lesson, single = pairs or [best_lesson(work, name, row, pool) for row in ("mhs", f"kd_{best}")]
     trainings = students(name, best, lesson, single)
     print_results(pool.submit(train, work, training) for row in trainings.values() for training in row)
     rows = {row: [models.row(models.scores(each.name)) for each in seeds] for row, seeds in trainings.items()}
@@ -244,12 +265,14 @@ def even(models: Models, names: Sequence[str]) -> Row:
     return models.row(np.mean([models.scores(name) for name in names], axis=0))
 
 
-def trained_and_measured(data: Path, work: Path, names: Sequence[str], pool: Executor) -> dict[str, Any]:
+def trained_and_measured(
+    data: Path, work: Path, names: Sequence[str], pool: Executor, pairs: Sequence[Lesson] | None
+) -> dict[str, Any]:
     prepare(data, work)
     print_results([pool.submit(train_transfer, work)])
-    result: dict[str, Any] = {"seeds": len(SEEDS), "pairs_tried": len(GRID)}
+    result: dict[str, Any] = {"seeds": len(SEEDS), "pairs_tried": 1 if pairs else len(GRID)}
     for name in names:
-        result |= of_set(data, work, name, pool)
+        result |= of_set(data, work, name, pool, pairs)
         said = ", ".join(f"{row} {result[f'{name}_map_{row}']:.2f}" for row in ("mhs", "single", "alone"))
         say(f"{name}, MAP: {said}")
         result |= json.loads((work / f"{name}-speed.json").read_text(encoding="utf-8"))
@@ -268,6 +291,7 @@ def main() -> None:
         paths={"work": "folder of the trainings, which stay; out/multihead_paper"},
         numbers={"processes": "trainings at a time; 1"},
         choices={"only": ("all", *FILES)},
+        texts={"pairs": "α:τ of mhs and of kd_single, with a comma between; the paper's twelve are searched"},
     )
     if options.smoke:
         shrink(vars(multihead_trainings), EPOCHS=1)
@@ -286,7 +310,8 @@ def main() -> None:
         processes(int(options.processes or 1), options.smoke) as pool,
     ):
         names = tuple(FILES) if options.only == "all" else (options.only,)
-        result = trained_and_measured(options.data.resolve(), work, names, pool)
+        pairs = given(options.pairs) if options.pairs else None
+        result = trained_and_measured(options.data.resolve(), work, names, pool, pairs)
         result["trained_by"] = trained_by(work)
     finish("multihead_paper", result, options.save, MEASURED_MODELS)
 
