@@ -66,33 +66,26 @@ class Judged:
     layer_tokens: float
 
 
-def judged(job_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Judged:
-    """Figures of the plan of a job file's text, with its weights fitted and held out. `folder`: folder for
-    the job and its weights."""
-    return judged_twice(job_text, folder, lists, work)[0]
-
-
-def judged_twice(
-    job_text: str, folder: Path, lists: Sequence[LongList], work: Path, without: str | None = None
-) -> list[Judged]:
-    """Figures of the plan, and of the same whose last blend does not weigh the score `without`, as if the
-    plan lacked that stage: one that keeps all candidates, and that no other stage reads."""
+def fitted(job_text: str, folder: Path, lists: Sequence[LongList], work: Path) -> Fitting:
+    """The plan of a job file's text, with its weights fitted. `folder`: folder for the job and its
+    weights."""
     (folder / "weights").mkdir(parents=True, exist_ok=True)
     write_text(folder / "job.toml", job_text)
     fitting = Fitting(load(folder / "job.toml"), lists, work)
     list(fitting.write(set()))
-    number, stage, _ = list(fitting.files())[-1]
+    return fitting
 
-    plans = []
-    for name in (None, without) if without else (None,):
-        values = fitting.held_out(number, stage, name)
-        p1, mrr = (
-            np.array([values[metric].get(question.asked.question_id, 0.0) for question in lists])
-            for metric in ("P@1", "MRR")
-        )
-        left, layer_tokens = len(values["MRR"]) / len(lists), fitting.layer_tokens / len(lists)
-        plans.append(Judged(p1, mrr, left, layer_tokens))
-    return plans
+
+def judged(plan: Fitting, lists: Sequence[LongList], without: str | None = None) -> Judged:
+    """Held-out figures of a plan. `without`: a score that its last blend does not weigh, as if the plan
+    lacked that stage: one that keeps all candidates, and that no other stage reads."""
+    number, stage, _ = list(plan.files())[-1]
+    values = plan.held_out(number, stage, without)
+    p1, mrr = (
+        np.array([values[metric].get(question.asked.question_id, 0.0) for question in lists])
+        for metric in ("P@1", "MRR")
+    )
+    return Judged(p1, mrr, len(values["MRR"]) / len(lists), plan.layer_tokens / len(lists))
 
 
 def figures(name: str, plan: Judged, ships: Judged) -> Result:
@@ -142,10 +135,8 @@ def main() -> None:
         lists = [question for question in read_lists(options.data.resolve(), work, "dev") if question.gold]
         for keep, alpha in product(KEEPS, DROPS):
             name = f"keep{keep}_drop{round(10 * alpha)}"
-            folder = work / "plan_shapes" / name
-            plans[name], plans[f"{name}_alone"] = judged_twice(
-                shaped(keep, alpha), folder, lists, work, "similarity"
-            )
+            fitting = fitted(shaped(keep, alpha), work / "plan_shapes" / name, lists, work)
+            plans[name], plans[f"{name}_alone"] = judged(fitting, lists), judged(fitting, lists, "similarity")
             say(f"{name}: P@1 {100 * plans[name].p1.mean():.2f}, MRR {100 * plans[name].mrr.mean():.2f}")
 
     ships, *_ = plans.values()

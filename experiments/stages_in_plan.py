@@ -16,7 +16,7 @@ import torch
 
 from experiments import plan_shapes
 from experiments.long_lists import read_lists, small_lists
-from experiments.plan_shapes import figures, judged
+from experiments.plan_shapes import figures, fitted, judged
 from testing.harness import arguments, finish, shrink, work_folder
 from testing.smoke_data import small_checkpoint, small_plan
 
@@ -66,12 +66,12 @@ def main() -> None:
     with work_folder(options, "long_lists") as work:
         lists = [ranked for ranked in read_lists(options.data.resolve(), work, "dev") if ranked.gold]
         result: dict[str, float | int | str] = {"questions": len(lists)}
-        default = judged(text, work / "stages_in_plan/default", lists, work)
+        folder = work / "stages_in_plan"
+        default = judged(fitted(text, folder / "default", lists, work), lists)
         result |= figures("default", default, default)
         for name in MODELS:
-            result |= figures(
-                name, judged(with_stage(text, name), work / "stages_in_plan" / name, lists, work), default
-            )
+            longer = fitted(with_stage(text, name), folder / name, lists, work)
+            result |= figures(name, judged(longer, lists), default)
 
     models = [name for name in MEASURED_MODELS if name not in CHECKPOINTS]
     finish("stages_in_plan", result, options.save, models)
