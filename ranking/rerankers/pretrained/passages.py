@@ -33,16 +33,10 @@ class Window(NamedTuple):
 def windows(scorer: PairScorer, asked: Sequence[tuple[str, Passage]], titled: bool) -> list[list[Window]]:
     """Windows of the passage of each (question, passage), in the passage's order. `titled`: the title comes
     before each."""
-    texts = {
-        text: 0
-        for question, passage in asked
-        for text in (
-            question,
-            _title(passage, titled),
-            *(text for s in passage.sentences for text in (s.text, f" {s.text}")),
-        )
-    }
-    # [texts]: tokens of each text by itself, and of sentences after a blank, as they stand in a window.
+    texts = dict.fromkeys(
+        text for question, passage in asked for text in (question, *_parts(passage, _title(passage, titled)))
+    )
+    # [texts]: tokens of each text by itself.
     fixed, *sizes = scorer.sizes([("", ""), *(("", text) for text in texts)]).tolist()
     size = dict(zip(texts, (tokens - fixed for tokens in sizes), strict=True))
 
@@ -56,6 +50,13 @@ def windows(scorer: PairScorer, asked: Sequence[tuple[str, Passage]], titled: bo
         parts = whole_windows(sentences, later, room - size[title], leading)
         split.append([_window(passage, part.tolist(), title) for part in parts])
     return split
+
+
+def _parts(passage: Passage, title: str) -> list[str]:
+    """Texts of which windows are made: the title, sentences after a blank and, where no title leads a window,
+    without one."""
+    sentences = [sentence.text for sentence in passage.sentences]
+    return [title, *(f" {text}" for text in sentences), *(() if title else sentences)]
 
 
 def _window(passage: Passage, numbers: list[int], title: str) -> Window:
