@@ -266,7 +266,8 @@ class Entry:
         no model.
 
         `model` maps the name of a published model to its folder. Raises ValueError if a checkpoint is given
-        to a reranker without a model, or none is given and none is shipped, and the errors of `model`.
+        to a reranker without a model, or is not there, or none is given and none is shipped; and the errors
+        of `model`.
         """
         if self.pretrained is not None:
             if checkpoint is None:
@@ -283,7 +284,13 @@ class Entry:
             return None
 
         if checkpoint is not None:
-            return checkpoint_at(Path(checkpoint), str(checkpoint))
+            folder = checkpoint_at(Path(checkpoint), str(checkpoint))
+            if not folder.exists():
+                raise ValueError(
+                    f"{folder} is no checkpoint of {self.checkpoint}: there is no such folder; the package "
+                    f"comes with {', '.join(shipped_checkpoints())}"
+                )
+            return folder
         if (SHIPPED / self.checkpoint / "config.json").is_file():
             return SHIPPED / self.checkpoint
 

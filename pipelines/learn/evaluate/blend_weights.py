@@ -196,12 +196,11 @@ def _model_of(
         raise JobError(f"--exits-of {key}: a stage of {entry.name}, which takes no weights at exits", USAGE)
 
     settings = entry.settings.model_validate({**stage, "weights": None, "weights_file": None})
-    model_folder = entry.folder(checkpoint or settings.checkpoint)
-    if model_folder is None or not model_folder.is_dir():
-        raise JobError(
-            f"--exits-of {key}: no checkpoint {model_folder}; name its folder with --checkpoint",
-            INPUT_MISSING,
-        )
+    try:
+        model_folder = entry.folder(checkpoint or settings.checkpoint)
+    except ValueError as e:
+        raise JobError(f"--exits-of {key}: {e}; name its folder with --checkpoint", INPUT_MISSING) from e
+    assert model_folder is not None  # a stage with exits has a model
 
     digest = folder.manifest.inputs.get(f"checkpoint of {key}")
     if folder_digest(model_folder) != digest:

@@ -29,8 +29,13 @@ def test_every_shipped_checkpoint_is_some_reranker_s() -> None:
     assert find("peasi.pr").folder() == find("peasi.easi").folder() == SHIPPED / "peasi"
 
 
-def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused() -> None:
-    assert str(find("cascade").folder("mine")) == "mine"
+def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused(tmp_path) -> None:
+    assert find("cascade").folder(tmp_path) == tmp_path
+    assert find("cascade").folder("cascade_base") == SHIPPED / "cascade_base"
+    with pytest.raises(
+        ValueError, match=r"cascade_bas is no checkpoint of cascade: .* comes with cascade, cascade_base, "
+    ):
+        find("cascade").folder("cascade_bas")
     with pytest.raises(
         ValueError, match="multihead needs a checkpoint: the folder that `answermill train` wrote"
     ):

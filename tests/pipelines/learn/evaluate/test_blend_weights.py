@@ -233,7 +233,7 @@ def test_exits_that_cannot_be_fitted_are_refused(ranked, small_run, tmp_path, ca
             65,
             "not the checkpoint that cascade had in",
         ),
-        ("cascade", ["bm25"], ["--checkpoint", tmp_path / "none"], 66, "no checkpoint"),
+        ("cascade", ["bm25"], ["--checkpoint", tmp_path / "none"], 66, "none is no checkpoint of cascade"),
     ):
         assert (
             call(
