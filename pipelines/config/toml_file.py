@@ -283,8 +283,9 @@ def explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> s
     if error["type"] == "missing":
         return f"{where} is missing"
 
-    value = "" if isinstance(error["input"], dict) else f", not {error['input']!r}"
-    return f"{where}: {error['msg'].removeprefix('Value error, ')}{value}"
+    message, value = error["msg"].removeprefix("Value error, "), repr(error["input"])
+    is_said = isinstance(error["input"], dict) or value in message
+    return f"{where}: {message}" + ("" if is_said else f", not {value}")
 
 
 def _fields_at(section: type[BaseModel], location: Sequence[str | int], settings: Any) -> Sequence[str]:

@@ -84,6 +84,11 @@ def test_a_wrong_type_is_refused_and_not_converted(tmp_path):
     )
 
 
+def test_a_wrong_value_is_said_once(tmp_path):
+    assert refused(tmp_path, GOOD, "ingest.extractor=paragraph").count("'paragraph'") == 1
+    assert refused(tmp_path, GOOD, "index.shards=none").endswith("not 'none'")
+
+
 def test_what_a_section_needs_is_missed(tmp_path):
     assert "ingest.input is missing" in refused(tmp_path, "[ingest]")
 
