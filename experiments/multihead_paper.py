@@ -177,10 +177,12 @@ def best_of(scores: Mapping[Lesson, Sequence[float]]) -> Lesson:
     return max(scores, key=lambda lesson: round(float(np.mean(scores[lesson])), 9))
 
 
-def students(name: str, best: str, lesson: Lesson, single: Lesson) -> dict[str, list[Training]]:
-    """Row → its trainings, one a seed."""
+def students(
+    name: str, best: str, lesson: Lesson, single: Lesson, head_layers: Sequence[int]
+) -> dict[str, list[Training]]:
+    """Row → its trainings, one a seed. `head_layers`: layers of the heads of Table 4's rows."""
     lessons: dict[str, Lesson | None] = {"alone": None, "mhs_none": None}
-    lessons |= dict.fromkeys((*STRATEGIES, *(f"mhs_b{DEPTH - layers}" for layers in HEAD_LAYERS)), lesson)
+    lessons |= dict.fromkeys((*STRATEGIES, *(f"mhs_b{DEPTH - layers}" for layers in head_layers)), lesson)
     lessons |= {f"kd_{teacher}": single if teacher == best else lesson for teacher in TEACHERS}
     lessons |= {f"mhs_single-{best}": single}
     return {
@@ -238,7 +240,7 @@ def of_set(
     on_dev = {teacher: models.row(models.scores(teacher, dev=True), dev=True) for teacher in TEACHERS}
     best = max(TEACHERS, key=lambda teacher: float(on_dev[teacher].values["map"].mean()))
     lesson, single = pairs or [best_lesson(work, name, row, pool) for row in ("mhs", f"kd_{best}")]
-    trainings = students(name, best, lesson, single)
+    trainings = students(name, best, lesson, single, () if pairs else HEAD_LAYERS)
     print_results(pool.submit(train, work, training) for row in trainings.values() for training in row)
     rows = {row: [models.row(models.scores(each.name)) for each in seeds] for row, seeds in trainings.items()}
     rows |= {teacher: [models.row(models.scores(teacher))] for teacher in TEACHERS}
