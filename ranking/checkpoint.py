@@ -105,11 +105,10 @@ def kind_of(folder: Path) -> str:
 def check_format(config: Mapping[str, Any], name: str) -> None:
     """Refuse a config.json of another format or model. Raises ValueError, and KeyError if it does not name
     them."""
-    if (config["format"], config["model"]) != (FORMAT, name):
-        raise ValueError(
-            f"it holds {config['model']!r} in format {config['format']}, not {name!r} in format {FORMAT}; "
-            "train it again with this version, or give another checkpoint"
-        )
+    model, form = config["model"], config["format"]
+    if (form, model) != (FORMAT, name):
+        advice = f"give one of {name}" if model != name else "train it again with this version"
+        raise ValueError(f"it holds {model!r} in format {form}, not {name!r} in format {FORMAT}; {advice}")
 
 
 def load_weights(file: Path) -> dict[str, Tensor]:
