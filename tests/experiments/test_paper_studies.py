@@ -97,6 +97,23 @@ def test_a_student_has_its_row_s_teachers(
     assert training.section["reranker"] == kind and training.section.get("head_layers") == layers
 
 
+def test_pairs_that_are_given_are_two_of_the_grid() -> None:
+    for text in ("0.9:1", "0.9:1,0.9:2", "0.9:1,0.5:3,0.1:1"):
+        with pytest.raises(SystemExit, match=rf"--pairs {text}: give two, .* of 0:1, 0:3, "):
+            multihead_paper.given(text)
+
+
+def test_longer_heads_are_rows_of_their_own() -> None:
+    lessons = Lesson(0.9, 1.0), Lesson(0.5, 3.0)
+    shorter, all_rows = (
+        multihead_paper.students("wikiqa", "base", *lessons, layers) for layers in ((), (3,))
+    )
+    assert all_rows.keys() - shorter.keys() == {"mhs_b3"} and len(shorter) == 9
+    assert [training.distil for training in shorter["kd_base"]] == [
+        {"teachers": ["base"], "strategy": "single", "alpha": 0.5, "tau": 3.0}
+    ] * 3
+
+
 def test_a_teacher_scores_a_split_once(tmp_path: Path) -> None:
     np.save(tmp_path / "wikiqa-test-base.npy", np.array([0.25, -1.0]))
     assert multihead_paper.teacher_scores(tmp_path, "wikiqa", "base", "test").tolist() == [0.25, -1.0]
