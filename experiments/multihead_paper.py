@@ -25,7 +25,8 @@ Keys: `<set>_<metric>_<row>`, test set, in percent, protocol `answerable`; `<set
 thread.
 
 Trainings are kept in --work, one folder each: complete ones are not repeated, stopped ones continue.
---processes of them run at a time, each on one thread. --only trains and measures one set.
+--processes of them run at a time, each on one thread. --only trains and measures one set, --seeds the first
+ones alone; more can be added later.
 """
 
 from __future__ import annotations
@@ -241,7 +242,7 @@ def of_set(
     best = max(TEACHERS, key=lambda teacher: float(on_dev[teacher].values["map"].mean()))
     lesson, single = pairs or [best_lesson(work, name, row, pool) for row in ("mhs", f"kd_{best}")]
     trainings = students(name, best, lesson, single, () if pairs else HEAD_LAYERS)
-    print_results(pool.submit(train, work, training) for row in trainings.values() for training in row)
+    print_results(pool.submit(train, work, row[n]) for n in range(len(SEEDS)) for row in trainings.values())
     rows = {row: [models.row(models.scores(each.name)) for each in seeds] for row, seeds in trainings.items()}
     rows |= {teacher: [models.row(models.scores(teacher))] for teacher in TEACHERS}
 
@@ -291,7 +292,7 @@ def main() -> None:
         "multihead_paper",
         __doc__ or "",
         paths={"work": "folder of the trainings, which stay; out/multihead_paper"},
-        numbers={"processes": "trainings at a time; 1"},
+        numbers={"processes": "trainings at a time; 1", "seeds": "seeds of each student; 3"},
         choices={"only": ("all", *FILES)},
         texts={"pairs": "α:τ of mhs and of kd_single, with a comma between; the paper's twelve are searched"},
     )
@@ -306,6 +307,8 @@ def main() -> None:
             SEEDS=(FIRST,),
             HEAD_LAYERS=(2,),
         )
+    if options.seeds:
+        shrink(globals(), SEEDS=SEEDS[: int(options.seeds)])
     torch.set_num_threads(1)
     with (
         work_folder(options, "multihead_paper") as work,
