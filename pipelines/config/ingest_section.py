@@ -54,6 +54,8 @@ class CrawlIndex(Section):
 class Ingest(Section):
     """Pages in, documents and passages out."""
 
+    may_be_empty = frozenset({"language"})
+
     input: list[str] = Field(
         [],
         description="WARC, WET, JSONL or Parquet files, plain or gzip: paths, folders, globs, or lists of "

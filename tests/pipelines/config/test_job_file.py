@@ -84,6 +84,15 @@ def test_a_wrong_type_is_refused_and_not_converted(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    "override", ["index.encoder=", "retrieve.questions=", 'ingest.input=["pages.warc", ""]']
+)
+def test_an_empty_text_names_no_file(tmp_path, override):
+    key = override.partition("=")[0]
+    assert f"{key}: '' names nothing; leave it out" in refused(tmp_path, GOOD, override)
+    assert job(tmp_path, GOOD, "ingest.block_list=").ingest.block_list == ""
+
+
 def test_a_wrong_value_is_said_once(tmp_path):
     assert refused(tmp_path, GOOD, "ingest.extractor=paragraph").count("'paragraph'") == 1
     assert refused(tmp_path, GOOD, "index.shards=none").endswith("not 'none'")
