@@ -86,18 +86,22 @@ def items(run: Run, spec: AnyStep) -> int:
 def line(less: tuple[float, float], more: tuple[float, float]) -> tuple[float, float]:
     """(slope, amount at no items) of the line through two points (items, amount).
 
-    If the larger point has no greater amount, as happens below a second, all of the amount is spread over the
-    items: that is too much, but not nothing.
+    Points of less than twice as many items, or of fewer, as when a small part of the input has the longest
+    pages, cannot tell the two apart, nor can a second one without a greater amount: all is then spread over
+    the items, which is too much, but not nothing.
 
     >>> line((2, 7.0), (10, 11.0))
     (0.5, 6.0)
     >>> line((2, 7.0), (10, 7.0))
     (0.7, 5.6)
-    >>> line((2, 7.0), (2, 7.0))
-    (0.0, 7.0)
+    >>> line((4, 8.0), (2, 4.0))
+    (2.0, 0.0)
+    >>> line((1, 0.0), (3, 9.0))  # nothing is less than nothing
+    (3.0, 0.0)
     """
     (few, little), (many, much) = less, more
-    if many <= few:
-        return 0.0, much
-    slope = max(0.0, much - little) / (many - few) or much / many
+    if many < 2 * few:
+        return (little + much) / max(1, few + many), 0.0
+    most = much / max(1, many)
+    slope = min(max(0.0, much - little) / max(1, many - few) or most, most)
     return slope, max(0.0, little - slope * few)
