@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
 
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.parameters import (
@@ -137,7 +138,9 @@ def compare(
     measure: ComparedMeasure = ComparedMeasure(),
     limit: Margin = NO_MARGIN,
     drawn: Resampling = USUAL_DRAWS,
-    show: Annotated[int, Parameter(help="Number of lost questions, and of gained ones, to show.")] = 10,
+    show: Annotated[
+        int, Parameter(help="Number of lost questions, and of gained ones, to show.", validator=Number(gte=0))
+    ] = 10,
     files: ComparisonFiles = NO_FILES,
 ) -> int:
     """Compare B with A on the same questions: difference, interval, p, wins, losses, and flips.
@@ -203,7 +206,7 @@ class WeightSearch:
         Parameter(help="Weights are multiples of 1 / parts; for up to four models all of them are tried."),
     ] = 20
     trials: Annotated[int, Parameter(help="Number of weights that Optuna samples; 0 tries all instead.")] = 0
-    seed: Annotated[int, Parameter(help="Seed of the sample of --trials.")] = 0
+    seed: Annotated[int, Parameter(help="Seed of the sample of --trials.", validator=Number(gte=0))] = 0
 
 
 def ensemble(

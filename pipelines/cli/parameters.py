@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from cyclopts import App, Parameter, Token
+from cyclopts.validators import Number
 
 from answermill.files.extras import need
 from answermill.files.remote import NotHere, as_path
@@ -204,8 +205,12 @@ class Margin:
 class Resampling:
     """Rounds and seed of the randomisation test and of the bootstrap."""
 
-    rounds: Annotated[int, Parameter(help="Rounds of the randomisation test and of the bootstrap.")] = 10_000
-    seed: Annotated[int, Parameter(help="Seed of the randomisation test and of the bootstrap.")] = 0
+    rounds: Annotated[
+        int, Parameter(help="Rounds of the randomisation test and of the bootstrap.", validator=Number(gte=1))
+    ] = 10_000
+    seed: Annotated[
+        int, Parameter(help="Seed of the randomisation test and of the bootstrap.", validator=Number(gte=0))
+    ] = 0
 
 
 @Parameter(name="*")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 from cyclopts import Group, Parameter
+from cyclopts.validators import Number
 
 from answermill.pipelines.cli.parameters import (
     PLACE,
@@ -199,7 +200,7 @@ class Bm25Trials:
         Parameter(help="Values of retrieve.title_weight, e.g. 0,0.5,1; the job's own alone if not named."),
     ] = ""
     metric: Annotated[str, Parameter(help="MRR, or recall@K with any K.")] = "MRR"
-    seed: Annotated[int, Parameter(help="Seed of the bootstrap.")] = 0
+    seed: Annotated[int, Parameter(help="Seed of the bootstrap.", validator=Number(gte=0))] = 0
 
 
 def tune_bm25(

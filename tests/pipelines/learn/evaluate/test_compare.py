@@ -6,6 +6,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 
+from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.compare import compare_files, with_answers
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
@@ -133,3 +134,11 @@ def test_files_of_rows_show_the_answers_as_well(sides):
     pq.write_table(former, sides / "former.parquet")
     flips = compare_files(str(sides / "former.parquet"), files[1], rounds=100).flips
     assert [(flip.answer_a, bool(flip.answer_b)) for flip in flips] == [("", True)] * 3
+
+
+@pytest.mark.parametrize(("option", "value"), [("--rounds", "0"), ("--seed", "-1"), ("--show", "-1")])
+def test_a_number_that_cannot_be_is_refused_as_usage(sides, capsys, option, value):
+    with pytest.raises(SystemExit) as e:
+        main(["compare", str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), option, value])
+    assert e.value.code == USAGE
+    assert f'Invalid value "{value}" for {option}' in capsys.readouterr().err
