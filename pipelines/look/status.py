@@ -11,7 +11,7 @@ from answermill.files.remote import listed
 from answermill.pipelines.engine.machines.machine import machines_at
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.manifests.failures import Failures
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.live import Running, line_of
@@ -113,10 +113,18 @@ def status(path: Path) -> Iterator[tuple[str, str, str, str]]:
                 remedies |= {manifest.maker.again(run.path, option=""): None} if is_damaged else {}
 
         for batch, folder in ((batch, folder) for batch in spec.places(run.path)[1:] for folder in spec):
-            if (manifest := folder.manifest(batch)) is not None:
-                place = folder.path(batch)
-                shown = place.relative_to(run.path).as_posix()
-                rows.append((name, shown, f"{manifest.rows:,}", _state(manifest, place)[0]))
+            place = folder.path(batch)
+            shown = place.relative_to(run.path).as_posix()
+            try:
+                manifest = read_manifest(place, folder.maker, run.path)
+            except JobError as e:
+                remedies[str(e)] = None
+                rows.append((name, shown, "", f"damaged: {place / MANIFEST}"))
+                continue
+            if manifest is not None:
+                state, is_damaged = _state(manifest, place)
+                rows.append((name, shown, f"{manifest.rows:,}", state))
+                remedies |= {manifest.maker.again(run.path, option=""): None} if is_damaged else {}
 
     yield from rows
     if remedies:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from answermill.__main__ import main
-from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS
 from answermill.pipelines.look.status import status
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
@@ -125,6 +126,22 @@ def test_verify_finds_a_change_in_a_further_batch_and_removes_nothing_of_it(
     output = capsys.readouterr()
     assert "wrong      batches/2/packs/csv/tasks-00001.csv was changed" in output.out
     assert pack.read_text() == "filled in"
+
+
+def test_status_finds_damage_in_a_further_batch_and_names_the_run_in_its_advice(
+    run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert annotate(run, "batch=2", "top=4") == 0
+    tasks = run / "batches/2/tasks"
+    part = next(tasks.glob("part-*"))
+    part.write_bytes(part.read_bytes()[:-1])
+    assert call("status", run) == BAD_DATA
+    assert f"`answermill run JOB.toml --out {run}` makes it again" in capsys.readouterr().err
+    (tasks / MANIFEST).write_text("{", encoding="utf-8")
+    assert call("status", run) == BAD_DATA
+    output = capsys.readouterr()
+    assert f"damaged: {tasks / MANIFEST}" in output.out
+    assert f"`answermill run JOB.toml --out {run} --redo annotate`" in output.err
 
 
 def test_a_redo_that_would_ask_otherwise_looks_first_and_removes_nothing(
