@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from answermill.files.remote import listed
+from answermill.files.remote import as_path, listed
 from answermill.pipelines.engine.machines.machine import machines_at
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.manifests.failures import Failures
 from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
 from answermill.pipelines.runs.manifests.reports import units_done
+from answermill.pipelines.runs.manifests.run_folder import check_run
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.live import Running, line_of
 from answermill.pipelines.specs.registry import SPECS
@@ -71,6 +72,7 @@ class RunStatus:
 def status_of(path: Path, is_open: bool = False) -> RunStatus:
     """The status of a run now. `is_open`: True for the run of a night that has not come to its end. Raises
     JobError (66) as `status`."""
+    check_run(as_path(path))
     rows, damage = [], None
     running = Running.read(path)
     try:

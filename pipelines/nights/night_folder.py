@@ -89,7 +89,7 @@ class Nights:
         file = self.folder / name / NIGHT_FILE
         try:
             return read_json(file, NightRecord)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except WrongShape as e:
             raise JobError(f"{e}; delete {file.parent}, or that file if its run is to stay", BAD_DATA) from e

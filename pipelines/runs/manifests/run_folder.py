@@ -16,8 +16,11 @@ SHOWN = 3
 
 
 def check_run(run: Path, advice: str = "") -> None:
-    """Raise JobError (66) if there is no such folder. `advice`: in place of the command that makes it."""
+    """Raise JobError (66) if there is no such folder, or a file in its place. `advice`: in place of the
+    command that makes it."""
     if not run.is_dir():
+        if run.exists():
+            raise JobError(f"{run} is a file; give the folder of a run", INPUT_MISSING)
         way_out = advice or f"`answermill run JOB.toml --out {run}` makes it"
         raise JobError(f"no folder {run}; {way_out}", INPUT_MISSING)
 

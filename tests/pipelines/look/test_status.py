@@ -109,3 +109,13 @@ def test_watch_looks_again_until_no_command_works_on_the_run(
     assert looks == [run_commands.WATCH_S] * 2
     assert [line.partition(":")[0] for line in lines[:3]] == ["running", "running", "complete"]
     assert lines[3].split() == ["step", "folder", "rows", "state"]
+
+
+def test_a_file_in_the_place_of_a_run_is_named_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "job.toml"
+    file.touch()
+    for command in ("status", "verify", "clean", "report"):
+        assert call(command, file) == INPUT_MISSING
+        assert f"{file} is a file; give the folder of a run" in capsys.readouterr().err
