@@ -236,7 +236,13 @@ class Folder(Generic[R]):
             raise JobError(
                 f"{path} is not there or not complete; run {maker.first(self.run)} first", INPUT_MISSING
             )
-        if manifest.record != record.__name__ or manifest.schema != record.fingerprint():
+        if manifest.record != record.__name__:
+            raise JobError(
+                f"{path} holds rows of {manifest.record}, not of {record.__name__}; give the folder "
+                f"{self.spec.name} of a run",
+                BAD_DATA,
+            )
+        if manifest.schema != record.fingerprint():
             raise JobError(
                 f"{path} holds {manifest.record} {manifest.schema}, this version reads {record.__name__} "
                 f"{record.fingerprint()}; {maker.again(manifest.run_of(path))}",

@@ -131,7 +131,7 @@ def test_a_missing_part_is_noticed(tmp_path):
 
 def test_a_folder_of_other_records_is_refused(tmp_path):
     commit(tmp_path, write(tmp_path, QUESTIONS))
-    with pytest.raises(JobError, match=r"holds Question .*, this version reads Document"):
+    with pytest.raises(JobError, match=r"rows of Question, not of Document; give the folder documents of"):
         Folder.open(tmp_path, DOCUMENTS)
 
 
