@@ -15,6 +15,8 @@ _LABELS = {
     **dict.fromkeys(("wrong", "0", "0.0", "no", "false"), 0),
 }
 _UNDECIDED = "cannot tell"
+_ANSWERED = ("label", QUESTION, "annotation_id")
+"""Columns of a label; or of an annotation, whose label Label Studio leaves out where none was given."""
 
 
 def label_of(choices: Sequence[Any]) -> tuple[int | None, str, str]:
@@ -44,8 +46,10 @@ def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
     `annotator`.
 
     An empty label is no annotation, unless the row has an annotation's id: then Label Studio wrote it, whose
-    users are null or "None" once they are deleted.
+    users are null or "None" once they are deleted. Raises Malformed if the row has no place for a label.
     """
+    if not any(name in row for name in _ANSWERED):
+        raise Malformed(f"no column label, but {', '.join(row)}; if one is it, write --columns label=NAME")
     answer = row.get("label") if "label" in row else row.get(QUESTION)
     if isinstance(answer, dict):
         answer = answer.get("choices")

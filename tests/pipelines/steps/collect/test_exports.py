@@ -368,6 +368,13 @@ def test_columns_of_a_csv_may_have_other_names_which_are_given(tmp_path: Path) -
         Export(usual, columns=Columns({"text": "sentence"}))
 
 
+def test_a_csv_without_a_column_of_labels_is_refused(tmp_path: Path) -> None:
+    file = written(tmp_path, "task_id,text_hash,Urteil\nt1,h1,correct\n", "csv")
+    says = r"anna\.csv:2: not what csv writes: no column label, but task_id, text_hash, urteil; if one is it"
+    with pytest.raises(JobError, match=says):
+        list(Export(file).read())
+
+
 def test_csv_rows_are_told_by_the_line_on_which_they_begin(tmp_path: Path) -> None:
     file = written(tmp_path, 'task_id,label,sentence\nt1,1,"one\ntwo\nthree"\nt2,0,four\n', "csv")
     assert [g.record for g in Export(file).read()] == [2, 5]
