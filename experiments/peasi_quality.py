@@ -44,6 +44,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import torch
 
+from answermill.files.model_files import HISTORY
 from answermill.pipelines.data.inputs.tables import read_passages
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
@@ -51,7 +52,6 @@ from answermill.ranking.entry import SHIPPED
 from answermill.ranking.evaluation.risk_coverage import risk_coverage
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.peasi.answer_logit import answer_logit
-from answermill.ranking.training.state import HISTORY
 from answermill.schemas.corpus import Document
 from experiments import long_lists, peasi_data, peasi_trainings, train_lists, trainings
 from experiments.first_stage import first_of_plan

@@ -38,6 +38,7 @@ import pyarrow.parquet as pq
 import torch
 
 from answermill.files.atomic_files import write_text
+from answermill.files.model_files import HISTORY
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import by_question, read_dataset
@@ -45,7 +46,6 @@ from answermill.pipelines.learn.train.train import run
 from answermill.ranking.entry import SHIPPED
 from answermill.ranking.rerankers.cascade.cascade_model import load_cascade, save
 from answermill.ranking.rerankers.cosinet.list_settings import FEATURES
-from answermill.ranking.training.state import HISTORY
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm, word_source
 from answermill.schemas.labels import LabelledCandidate
 from experiments import peasi_trainings, reason_lists, train_lists

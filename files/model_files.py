@@ -18,6 +18,10 @@ from typing import Any
 from answermill.files.atomic_files import sha256, write_text
 
 SUMS = "sha256.json"
+STATE = "_training"
+"""Folder of a training that has not ended, in the folder of its checkpoint."""
+HISTORY = "training.json"
+"""History of a training that has ended, in the folder of its checkpoint."""
 INT8 = "int8.json"
 """File of what a model loses with `precision = "int8"`; it decides no number of the model."""
 MODEL_FILES = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
@@ -117,6 +121,14 @@ def check_sums(folder: Path) -> None:
             )
 
 
+def check_ended(folder: Path) -> None:
+    """Raise ValueError if a training has begun in the folder and has not ended."""
+    if (folder / STATE).is_dir() and not (folder / HISTORY).is_file():
+        raise ValueError(
+            f"{folder}: its training has not ended; end it first with the same `answermill train` command"
+        )
+
+
 def folder_digest(folder: Path) -> str | None:
     """32 hex digits that stand for the content of a model folder, without its training's history, its
     digests and its loss by int8; None if it has no files.
@@ -126,7 +138,7 @@ def folder_digest(folder: Path) -> str | None:
     files = [
         path
         for path in sorted(folder.rglob("*"))
-        if path.suffix in _SUFFIXES and path.name not in ("training.json", SUMS, INT8)
+        if path.suffix in _SUFFIXES and path.name not in (HISTORY, SUMS, INT8)
     ]
     stamp = tuple(
         (str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files

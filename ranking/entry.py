@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from answermill.files.model_files import check_ended
 from answermill.ranking.context import Part, Reading, check_one_text
 from answermill.schemas.arrays import StagePrecision
 from answermill.schemas.plug_ins import PlugInUnusable
@@ -266,8 +267,8 @@ class Entry:
         no model.
 
         `model` maps the name of a published model to its folder. Raises ValueError if a checkpoint is given
-        to a reranker without a model, or is not there, or none is given and none is shipped; and the errors
-        of `model`.
+        to a reranker without a model, if it is not there or its training has not ended, or if none is given
+        and none is shipped; and the errors of `model`.
         """
         if self.pretrained is not None:
             if checkpoint is None:
@@ -290,6 +291,7 @@ class Entry:
                     f"{folder} is no checkpoint of {self.checkpoint}: there is no such folder; the package "
                     f"comes with {', '.join(shipped_checkpoints())}"
                 )
+            check_ended(folder)
             return folder
         if (SHIPPED / self.checkpoint / "config.json").is_file():
             return SHIPPED / self.checkpoint

@@ -17,12 +17,12 @@ from typing import Protocol, TypeVar
 import torch
 from torch import nn
 
+from answermill.files.model_files import HISTORY, check_ended
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.entry import resolve
 from answermill.ranking.rerankers.cascade.cascade_model import published
 from answermill.ranking.rerankers.registry import trainings
 from answermill.ranking.training.inputs import TrainingInputs
-from answermill.ranking.training.state import HISTORY, STATE
 from answermill.ranking.transformer.body_settings import BodySettings
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Tokeniser
@@ -132,10 +132,7 @@ def is_checkpoint(folder: Path) -> bool:
 
     Raises ValueError if a training has begun there and has not ended.
     """
-    if (folder / STATE).is_dir() and not (folder / HISTORY).is_file():
-        raise ValueError(
-            f"{folder}: its training has not ended; end it first with the same `answermill train` command"
-        )
+    check_ended(folder)
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

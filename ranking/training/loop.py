@@ -17,10 +17,11 @@ from typing import Any, Literal, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from answermill.files.model_files import STATE
 from answermill.ranking.evaluation import metrics as measures
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import naming
-from answermill.ranking.training.state import STATE, Evaluated, History, keep, publish, resume
+from answermill.ranking.training.state import Evaluated, History, keep, publish, resume
 from answermill.ranking.training.update.processes import ALONE, Processes
 from answermill.ranking.training.update.update import Updates
 from answermill.schemas.arrays import TrainingPrecision

@@ -22,12 +22,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from answermill.files.atomic_files import read_json, replace_folder, replacing, sync, write_text
-from answermill.files.model_files import SUMS
+from answermill.files.model_files import HISTORY, STATE, SUMS
 
-STATE = "_training"
 KEPT = "history.json"
-HISTORY = "training.json"
-"""The history of a training that has ended, in the checkpoint's folder."""
 
 
 @dataclass(frozen=True, slots=True)

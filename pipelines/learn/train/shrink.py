@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from answermill.files.atomic_files import replace_folder
+from answermill.files.model_files import HISTORY
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
@@ -18,7 +19,6 @@ from answermill.pipelines.learn.train.training_card import CARD, add_note
 from answermill.ranking.checkpoint import WEIGHTS, kind_of
 from answermill.ranking.entry import resolve
 from answermill.ranking.rerankers.registry import trainings
-from answermill.ranking.training.state import HISTORY
 from answermill.ranking.transformer.differences import Differences
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import (

@@ -17,7 +17,7 @@ import torch
 
 from answermill.files.atomic_files import WrongShape, sha256, write_text
 from answermill.files.extras import need
-from answermill.files.model_files import MODEL_FILES
+from answermill.files.model_files import HISTORY, MODEL_FILES, STATE
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import by_question, code_of_form, read_dataset, recognise, row_count
@@ -37,7 +37,7 @@ from answermill.ranking.entry import file_names, resolve
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, train
-from answermill.ranking.training.state import HISTORY, STATE, History, begun, finished
+from answermill.ranking.training.state import History, begun, finished
 from answermill.ranking.training.update.processes import NoCard, Processes, together
 from answermill.ranking.training.update.speed import Speed, share_of_peak
 from answermill.ranking.transformer.devices import native_precision

@@ -29,7 +29,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 from answermill.files.atomic_files import replace_folder, write_text
-from answermill.files.model_files import write_sums
+from answermill.files.model_files import check_ended, write_sums
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
 from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, LinearHead
 from answermill.ranking.transformer.huggingface.families import Activation
@@ -198,6 +198,7 @@ def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizer
 
 
 def _model_of(checkpoint: Path) -> str:
+    check_ended(checkpoint)
     try:
         name = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))["model"]
     except (OSError, KeyError, TypeError, ValueError) as e:

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from answermill.files.model_files import STATE
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.entry import SHIPPED, Entry, StageSettings
 from answermill.ranking.rerankers.registry import PACKAGES, RERANKERS, entries, find, load_reranker
@@ -36,6 +37,9 @@ def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused(tmp_p
         ValueError, match=r"cascade_bas is no checkpoint of cascade: .* comes with cascade, cascade_base, "
     ):
         find("cascade").folder("cascade_bas")
+    (tmp_path / STATE).mkdir()
+    with pytest.raises(ValueError, match="its training has not ended; end it first"):
+        find("cascade").folder(tmp_path)
     with pytest.raises(
         ValueError, match="multihead needs a checkpoint: the folder that `answermill train` wrote"
     ):

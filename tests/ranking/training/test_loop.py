@@ -13,9 +13,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from answermill.files.model_files import STATE
 from answermill.ranking.reranker import ScoreNotFinite, order_by
 from answermill.ranking.training.loop import Dev, Output, Recipe, TrainingProgress, slanted_triangular, train
-from answermill.ranking.training.state import STATE, finished
+from answermill.ranking.training.state import finished
 from answermill.schemas.labels import LabelledCandidate
 
 QUESTIONS = [
