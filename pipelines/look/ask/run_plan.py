@@ -88,7 +88,7 @@ def _settings(run: Path) -> tuple[dict[str, Any], dict[str, str]]:
             INPUT_MISSING,
         )
 
-    retrieve = dict(retrieved.settings) | {"questions": ""}
+    retrieve = dict(retrieved.settings) | {"questions": "asked"}  # the caller has them
     index = dict(shards.settings) | retrieve.pop("encoder", {})
     rerank = {"stages": scored.settings["stages"], "answers": scored.settings.get("answers") or {}}
     settings = {"index": index, "retrieve": retrieve, "rerank": rerank}

@@ -97,7 +97,7 @@ def test_a_job_names_the_columns_of_questions_labels_and_controls(tmp_path):
     with pytest.raises(JobError, match=r"it has nr, satz, urteil.*write propagate.columns = \["):
         LabelSource.of(load(tmp_path / "job.toml", ["propagate.columns=[]"]), tmp_path).may_contradict()
     with pytest.raises(JobError, match=r"retrieve\.columns: 'nr'") as e:
-        choose(tmp_path / "q.tsv", Retrieve(questions="", columns=["nr"]))
+        choose(tmp_path / "q.tsv", Retrieve(questions="q.tsv", columns=["nr"]))
     assert e.value.code == SETTINGS
 
 
@@ -106,7 +106,7 @@ def test_a_name_that_the_table_has_no_use_for_is_refused(tmp_path):
     rows = put(tmp_path / "q.jsonl", '{"question_id": 7, "text": "Who?"}\n')
     for file in (tsv, rows):
         with pytest.raises(JobError, match="'label=note': a table of this kind has no label; it may") as e:
-            choose(file, Retrieve(questions="", columns=["label=note"]))
+            choose(file, Retrieve(questions="q.tsv", columns=["label=note"]))
         assert e.value.code == SETTINGS
 
 

@@ -38,12 +38,12 @@ def rows(**scores):
 
 
 def test_without_settings_all_are_asked(tmp_path):
-    selection = choose(file_of(tmp_path, rows()), Retrieve(questions=""))
+    selection = choose(file_of(tmp_path, rows()), Retrieve(questions="q.tsv"))
     assert [q.question_id for q in selection.questions] == ["a", "b", "c", "d"] and not selection.rejects
 
 
 def test_rules_refuse_with_line_id_reason_and_text(tmp_path):
-    selection = choose(file_of(tmp_path, rows()), Retrieve(questions="", question_rules="well_formed"))
+    selection = choose(file_of(tmp_path, rows()), Retrieve(questions="q.tsv", question_rules="well_formed"))
     assert [q.question_id for q in selection.questions] == ["a", "d"]
     assert selection.rejects == (
         Rejected("questions.jsonl", 2, "b", "", "not_a_question", "the last of us"),
@@ -53,13 +53,13 @@ def test_rules_refuse_with_line_id_reason_and_text(tmp_path):
 
 def test_a_model_s_scores_stand_in_the_rules_place(tmp_path):
     path = file_of(tmp_path, rows(a=0.1, b=0.9, c=0.8, d=1))
-    selection = choose(path, Retrieve(questions="", question_scores_above=0.8))
+    selection = choose(path, Retrieve(questions="q.tsv", question_scores_above=0.8))
     assert [q.question_id for q in selection.questions] == ["b", "d"]
     assert [(r.source_record, r.reason, r.detail[:5]) for r in selection.rejects] == [
         ("a", "low_score", "0.1: "),
         ("c", "low_score", "0.8: "),
     ]
-    both = choose(path, Retrieve(questions="", question_scores_above=0.8, question_rules="well_formed"))
+    both = choose(path, Retrieve(questions="q.tsv", question_scores_above=0.8, question_rules="well_formed"))
     assert [q.question_id for q in both.questions] == ["d"] and both.reasons == {
         "low_score": 2,
         "not_a_question": 1,
@@ -68,7 +68,7 @@ def test_a_model_s_scores_stand_in_the_rules_place(tmp_path):
 
 def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
     many = [{"question_id": f"q{n}", "text": f"What is {n} plus one?"} for n in range(100)]
-    settings = Retrieve(questions="", max_questions=10)
+    settings = Retrieve(questions="q.tsv", max_questions=10)
     first = choose(file_of(tmp_path, many), settings)
     random.Random(0).shuffle(many)
     again = choose(file_of(tmp_path, many), settings)
@@ -79,9 +79,11 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
     ]
 
     assert len(first.questions) == 10 and first.reasons == {"not_sampled": 90}
-    other = choose(file_of(tmp_path, many), Retrieve(questions="", max_questions=10, question_seed=1))
+    other = choose(file_of(tmp_path, many), Retrieve(questions="q.tsv", max_questions=10, question_seed=1))
     assert set(other.questions) != set(first.questions)
-    assert len(choose(file_of(tmp_path, many), Retrieve(questions="", max_questions=200)).questions) == 100
+    assert (
+        len(choose(file_of(tmp_path, many), Retrieve(questions="q.tsv", max_questions=200)).questions) == 100
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_a_sample_is_chosen_by_ids_alone_and_keeps_the_file_s_order(tmp_path):
 )
 def test_settings_and_files_that_leave_no_question_are_refused(tmp_path, questions, settings, code, says):
     with pytest.raises(JobError, match=says) as e:
-        choose(file_of(tmp_path, questions), Retrieve(questions="", **settings))
+        choose(file_of(tmp_path, questions), Retrieve(questions="q.tsv", **settings))
     assert e.value.code == code
 
 
