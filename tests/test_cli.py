@@ -149,8 +149,8 @@ def test_the_output_of_another_job_is_in_the_way(finished, capsys):
         ),
     ],
 )
-def test_every_setting_that_decides_the_output_refuses_a_finished_run(small_run, capsys, step, setting, says):
-    code, err = refused(capsys, step, small_run.parent / "job.toml", "--out", small_run, "--set", setting)
+def test_every_setting_that_decides_the_output_refuses_a_finished_run(finished, capsys, step, setting, says):
+    code, err = refused(capsys, step, finished / "job.toml", "--out", finished / "run", "--set", setting)
     assert code == 73 and says in err
 
 

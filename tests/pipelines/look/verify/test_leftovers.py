@@ -42,10 +42,11 @@ def write(run: Path, *names: str) -> None:
         (run / name).write_text("?")
 
 
-def test_a_sound_run_has_nothing_left_over(small_run: Path, capsys) -> None:
-    before = files(small_run)
-    assert call("clean", small_run, "--yes") == 0
-    assert capsys.readouterr().out == "cleaned    0 leftovers, 0.0 MB\n" and files(small_run) == before
+def test_a_sound_run_has_nothing_left_over(small_run: Path, tmp_path: Path, capsys) -> None:
+    run = Path(shutil.copytree(small_run, tmp_path / "run"))
+    before = files(run)
+    assert call("clean", run, "--yes") == 0
+    assert capsys.readouterr().out == "cleaned    0 leftovers, 0.0 MB\n" and files(run) == before
 
 
 def test_leftovers_are_listed_and_removed_and_nothing_else(small_run: Path, tmp_path: Path, capsys) -> None:
