@@ -4,7 +4,8 @@ and their digests (`files/model_files.py`). Never a pickle."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -102,13 +103,28 @@ def kind_of(folder: Path) -> str:
     return kind
 
 
-def check_format(config: Mapping[str, Any], name: str) -> None:
-    """Refuse a config.json of another format or model. Raises ValueError, and KeyError if it does not name
-    them."""
-    model, form = config["model"], config["format"]
-    if (form, model) != (FORMAT, name):
-        advice = f"give one of {name}" if model != name else "train it again with this version"
-        raise ValueError(f"it holds {model!r} in format {form}, not {name!r} in format {FORMAT}; {advice}")
+@contextmanager
+def config_of(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
+    """config.json of a model folder of one of these formats, for a block that makes a model of it.
+
+    Raises ValueError, with the folder, if it is of another format, or if the block finds a file or a value
+    missing or wrong.
+    """
+    from safetensors import SafetensorError
+
+    wanted = " or ".join(names)
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        model, form = config["model"], config["format"]
+        if model not in names:
+            raise ValueError(f"it holds {model!r}; give one of {wanted}")
+        if form != FORMAT:
+            raise ValueError(f"it has format {form}, not {FORMAT}; train it again with this version")
+        yield config
+    except KeyError as e:
+        raise ValueError(f"{folder} is no checkpoint of {wanted}: it has no {e}") from e
+    except (OSError, TypeError, ValueError, SafetensorError) as e:
+        raise ValueError(f"{folder} is no checkpoint of {wanted}: {e}") from e
 
 
 def load_weights(file: Path) -> dict[str, Tensor]:

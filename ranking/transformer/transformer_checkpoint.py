@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self, TypeVar, cast
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from answermill.files.atomic_files import replacing, sha256, write_text
 from answermill.files.model_files import check_sums, write_sums
-from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
+from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, config_of, load_weights
 from answermill.ranking.transformer.differences import merged, public_names
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
@@ -122,9 +121,7 @@ def load_transformer(
     one that was written, or a weight is no number.
     """
     check_sums(folder)
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        check_format(config, name)
+    with config_of(folder, name) as config:
         stored = load_weights(folder / WEIGHTS)
         body = _origin(config.get("body"), folder, source)
         words = _origin(config["words"], folder, source) if body is None else body
@@ -140,8 +137,6 @@ def load_transformer(
             if words is not None:
                 shared = LayeredEncoder.load(words, 1).words.weight
                 weights |= {key: shared.clone() for key in model.state_dict() if key.endswith(_WORDS)}
-    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
-        raise ValueError(f"{folder} is no checkpoint of {name}: {e}") from e
 
     try:
         model.load_state_dict(weights, assign=True)

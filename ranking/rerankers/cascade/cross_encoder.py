@@ -13,7 +13,6 @@ elsewhere. None of those modules computes a mean of the candidate's own tokens, 
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +29,7 @@ from transformers import PreTrainedTokenizerFast
 
 from answermill.files.atomic_files import replace_folder, write_text
 from answermill.files.model_files import check_ended, write_sums
+from answermill.ranking.checkpoint import config_of
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
 from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, LinearHead
 from answermill.ranking.transformer.huggingface.families import Activation
@@ -199,10 +199,5 @@ def _tokenizer(tokeniser: Tokeniser, model: CascadeModel) -> PreTrainedTokenizer
 
 def _model_of(checkpoint: Path) -> str:
     check_ended(checkpoint)
-    try:
-        name = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))["model"]
-    except (OSError, KeyError, TypeError, ValueError) as e:
-        raise ValueError(f"{checkpoint} is no checkpoint of {' or '.join(EXPORTED)}: {e}") from e
-    if name not in EXPORTED:
-        raise ValueError(f"{checkpoint} is a checkpoint of {name}; give one of {' or '.join(EXPORTED)}")
-    return str(name)
+    with config_of(checkpoint, *EXPORTED) as config:
+        return str(config["model"])

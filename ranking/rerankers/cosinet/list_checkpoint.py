@@ -10,13 +10,12 @@ from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
 from answermill.files.atomic_files import replacing, write_text
 from answermill.files.model_files import check_sums, write_sums
-from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, check_format, load_weights
+from answermill.ranking.checkpoint import CONFIG, FORMAT, WEIGHTS, config_of, load_weights
 from answermill.ranking.rerankers.cosinet.heads import Form
 from answermill.ranking.rerankers.cosinet.list_features import known_features
 from answermill.ranking.rerankers.cosinet.list_settings import Feature
@@ -82,17 +81,13 @@ def load_list_model(
     holds no numbers.
     """
     check_sums(folder)
-    try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        check_format(config, model.name)
+    with config_of(folder, model.name) as config:
         weights = {name: weight.float() for name, weight in load_weights(folder / WEIGHTS).items()}
         embeddings = Embeddings.load(folder, source)
         extra: dict[str, Any] = (
             {"features": known_features(config["features"])} if "features" in config else {}
         )
         loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **extra)
-    except (OSError, KeyError, TypeError, ValueError, SafetensorError) as e:
-        raise ValueError(f"{folder} is no checkpoint of {model.name}: {e}") from e
 
     try:
         loaded.load_state_dict(weights)

@@ -20,7 +20,6 @@ the batch.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -30,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from answermill.ranking.checkpoint import check_format
+from answermill.ranking.checkpoint import config_of
 from answermill.ranking.context import Reading
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.packing import Packed, Tokeniser
@@ -224,12 +223,8 @@ def load(folder: Path, source: Callable[[str], Path] = Path) -> tuple[HashingMod
 
 def variant_of(folder: Path) -> Variant:
     """Variant of a checkpoint. Raises ValueError if the folder is no checkpoint of this model."""
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        check_format(config, NAME)
+    with config_of(folder, NAME) as config:
         variant: Variant = config["variant"]
-    except (OSError, KeyError, TypeError, ValueError) as e:
-        raise ValueError(f"{folder} is no checkpoint of {NAME}: {e}") from e
     return variant
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from answermill.__main__ import main
+from answermill.files.model_files import STATE
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, save
@@ -45,8 +46,11 @@ def test_it_refuses_what_is_no_checkpoint_no_exit_and_no_empty_folder(
     assert call(tmp_path, "--out", tmp_path / "out") == SETTINGS
     assert call(checkpoint, "--out", tmp_path / "out", "--exit", 3) == SETTINGS
     assert call(checkpoint, "--out", tmp_path) == OUTPUT_EXISTS
+    (tmp_path / "begun" / STATE).mkdir(parents=True)
+    assert call(tmp_path / "begun", "--out", tmp_path / "out") == SETTINGS
     said = capsys.readouterr().err.splitlines()
-    assert ["no checkpoint" in said[0], "give 1 to 2" in said[1], "has files" in said[2]] == [True] * 3
+    reasons = ("no checkpoint", "give 1 to 2", "has files", "begun: its training has not ended")
+    assert [reason in line for reason, line in zip(reasons, said, strict=True)] == [True] * 4
     assert not (tmp_path / "out").exists()
 
 

@@ -275,7 +275,7 @@ def test_folders_that_are_no_checkpoint_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="is no checkpoint of cascade or pointwise"):
             export(folder, tmp_path / "out")
     (tmp_path / "config.json").write_text('{"format": 1, "model": "cosinet"}')
-    with pytest.raises(ValueError, match="checkpoint of cosinet; give one of cascade or pointwise"):
+    with pytest.raises(ValueError, match="it holds 'cosinet'; give one of cascade or pointwise"):
         export(tmp_path, tmp_path / "out")
     (tmp_path / "config.json").write_text('{"format": 1, "model": "cascade"}')
     with pytest.raises(ValueError, match="is no checkpoint of cascade"):

@@ -395,8 +395,8 @@ def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("format", 2, "it holds 'cosinet' in format 2, not 'cosinet' in format 1; train it again"),
-        ("model", "compare_aggregate", "it holds 'compare_aggregate' in format 1, not 'cosinet'"),
+        ("format", 2, "no checkpoint of cosinet: it has format 2, not 1; train it again"),
+        ("model", "compare_aggregate", "it holds 'compare_aggregate'; give one of cosinet"),
         ("filters", 8, "does not fit config.json"),
         ("form", "gru", "unknown form 'gru'"),
     ],

@@ -244,7 +244,7 @@ def test_what_is_saved_is_what_is_loaded(tmp_path: Path) -> None:
         back = load_reranker("multihead", folder, drop=list(drop))
         assert back.rerank(lists(9)) == MultiHead(student, tokeniser(), back.drops).rerank(lists(9))
         assert load(folder)[0].average == student.average
-    with pytest.raises(ValueError, match="it holds 'multihead' in format 1, not 'pointwise'"):
+    with pytest.raises(ValueError, match="it holds 'multihead'; give one of pointwise"):
         load_reranker("pointwise", tmp_path / "0")
 
 
