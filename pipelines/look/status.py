@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,9 +12,10 @@ from answermill.files.remote import as_path, listed
 from answermill.pipelines.engine.machines.machine import machines_at
 from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.manifests.failures import Failures
-from answermill.pipelines.runs.manifests.manifest import MANIFEST, Manifest, read_manifest
+from answermill.pipelines.runs.manifests.manifest import MANIFEST, read_manifest
 from answermill.pipelines.runs.manifests.reports import units_done
 from answermill.pipelines.runs.manifests.run_folder import check_run
+from answermill.pipelines.runs.spec import Maker
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.live import Running, line_of
 from answermill.pipelines.specs.registry import SPECS
@@ -102,31 +104,12 @@ def status(path: Path) -> Iterator[tuple[str, str, str, str]]:
     remedies: dict[str, None] = {}
     for name, spec in SPECS.items():
         uncommitted = _uncommitted(run, name)
-        for folder in spec:
-            manifest = run.get(folder)
-            if folder.name in run.unreadable:
-                remedies[str(run.unreadable[folder.name])] = None
-                rows.append((name, folder.name, "", f"damaged: {run.path / folder.name / MANIFEST}"))
-            elif manifest is None:
-                rows.append((name, folder.name, "", uncommitted))
-            else:
-                state, is_damaged = _state(manifest, run.path / folder.name)
-                rows.append((name, folder.name, f"{manifest.rows:,}", state))
-                remedies |= {manifest.maker.again(run.path, option=""): None} if is_damaged else {}
-
-        for batch, folder in ((batch, folder) for batch in spec.places(run.path)[1:] for folder in spec):
+        batches = (run.path, *spec.places(run.path)[1:])
+        for batch, folder in itertools.product(batches, spec):
             place = folder.path(batch)
-            shown = place.relative_to(run.path).as_posix()
-            try:
-                manifest = read_manifest(place, folder.maker, run.path)
-            except JobError as e:
-                remedies[str(e)] = None
-                rows.append((name, shown, "", f"damaged: {place / MANIFEST}"))
-                continue
-            if manifest is not None:
-                state, is_damaged = _state(manifest, place)
-                rows.append((name, shown, f"{manifest.rows:,}", state))
-                remedies |= {manifest.maker.again(run.path, option=""): None} if is_damaged else {}
+            n, state, remedy = _row(place, folder.maker, run.path)
+            rows.append((name, place.relative_to(run.path).as_posix(), n, state or uncommitted))
+            remedies |= {remedy: None} if remedy else {}
 
     yield from rows
     if remedies:
@@ -141,15 +124,25 @@ def _uncommitted(run: Run, step: str) -> str:
     return f"begun, {len(units_done(work[0]))} units done{_failed(len(Failures(work[0]).read()))}"
 
 
-def _state(manifest: Manifest, folder: Path) -> tuple[str, bool]:
-    """State of a committed folder, and True if it is damaged."""
-    with listed(folder):
-        damage = list(manifest.damage(folder))
+def _row(place: Path, maker: Maker, run: Path) -> tuple[str, str, str]:
+    """(rows, state, what to do) of a folder: no state if it is not committed, and something to do only if it
+    is damaged."""
+    try:
+        manifest = read_manifest(place, maker, run)
+    except JobError as e:
+        return "", f"damaged: {place / MANIFEST}", str(e)
+    if manifest is None:
+        return "", "", ""
+
+    n = f"{manifest.rows:,}"
+    with listed(place):
+        damage = list(manifest.damage(place))
     if damage:
         more = f" (and {len(damage) - 1:,} more)" if len(damage) > 1 else ""
-        return f"damaged: {damage[0]}{more}", True
+        return n, f"damaged: {damage[0]}{more}", manifest.maker.again(run, option="")
+
     failed = _failed(manifest.counts.get("failed_units", 0))
-    return f"complete, {counted(len(manifest.parts), 'part')}{failed}", False
+    return n, f"complete, {counted(len(manifest.parts), 'part')}{failed}", ""
 
 
 def _failed(units: int) -> str:
