@@ -126,6 +126,7 @@ LONG_SETS = {
     "wikiqa": SETS["wikiqa"],
     "insuranceqa": SETS["insuranceqa"]._replace(epochs=LONG_EPOCHS, seeds=3, attention=768),
 }
+UNTRAINED_SETS = {name: SETS[name]._replace(variants=(), seeds=0) for name in ("wikiqa", "squad")}
 RESULTS = {
     "short": "hashing_quality",
     "shipped": "hashing_quality_shipped",
@@ -277,7 +278,7 @@ def main() -> None:
     if options.regime in ("long", "base"):
         shrink(globals(), SETS=LONG_SETS)
     if options.regime == "shipped":
-        shrink(globals(), SETS={name: SETS[name]._replace(variants=(), seeds=0) for name in FILTERED})
+        shrink(globals(), SETS=UNTRAINED_SETS)
     if options.regime == "base":
         shrink(globals(), ENCODER=BASE_ENCODER)
     if options.smoke:
@@ -293,10 +294,11 @@ def main() -> None:
 
 
 def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]:
-    if any(runs()):
+    trainings = list(runs())
+    if trainings:
         prepare(data, work)
     rows: dict[str, dict[str, list[Row]]] = {name: {} for name in SETS}
-    for run_ in runs():
+    for run_ in trainings:
         rows[run_.data].setdefault(run_.variant, []).append(one(data, work, run_))
     for name, reranker in trained_elsewhere().items():
         for set_name in (set_name for set_name in FILTERED if set_name in SETS):
@@ -310,7 +312,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
             if variant in set_rows and over in set_rows:
                 result |= compared(name, variant, over, set_rows, key_of(SETS[name].metrics[0]))
 
-    if not any(runs()):
+    if not trainings:
         return result
     for variant, (map_, mrr) in PAPER.items():
         ours = f"{result[f'wikiqa_map_{variant}']:.2f} / {result[f'wikiqa_mrr_{variant}']:.2f}"

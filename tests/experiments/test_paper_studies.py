@@ -5,12 +5,15 @@ from __future__ import annotations
 import doctest
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from answermill.ranking.lists import ranked_list
+from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.registry import load_reranker
+from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 from experiments import cosinet_passages, hashing_quality, multihead_paper
 from experiments import cosinet_quality_squad_full as squad_full
@@ -139,6 +142,21 @@ def test_the_attention_is_as_wide_as_the_paper_s_where_it_is_asked_for(
     monkeypatch.setattr(hashing_quality, "SETS", hashing_quality.LONG_SETS)
     assert (width("wikiqa"), width("insuranceqa")) == (128, 768)
     assert hashing_quality.SETS["insuranceqa"].seeds == 3 and hashing_quality.SETS["insuranceqa"].epochs == 10
+
+
+def test_what_ships_is_measured_without_a_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
+        value = {"shipped": 0.75, "similarity": 0.5}[reranker.name]
+        return {key: np.full(4, value) for key in ("p1", "map", "mrr", "ndcg10")}
+
+    shipped = {name: SimpleNamespace(name=name) for name in ("shipped", "similarity")}
+    monkeypatch.setattr(hashing_quality, "SETS", hashing_quality.UNTRAINED_SETS)
+    monkeypatch.setattr(hashing_quality, "trained_elsewhere", lambda: shipped)
+    monkeypatch.setattr(hashing_quality, "measured", measured)
+    result = hashing_quality.trained_and_measured(tmp_path / "no-data", tmp_path)
+    assert not any(tmp_path.iterdir()) and "trained_by" not in result
+    for name in ("wikiqa", "squad"):
+        assert result[f"{name}_shipped_over_similarity_difference"] == 25
 
 
 def test_a_run_s_row_names_its_model() -> None:
