@@ -21,11 +21,12 @@ here imports a model.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from answermill.pipelines.config import toml_file
@@ -88,6 +89,14 @@ class Data(Section):
     columns: list[str] | None = Field(
         None, description="names of their columns, if they are unusual, e.g. ['question=frage']"
     )
+
+    @field_validator("train", "dev")
+    @classmethod
+    def _check_files(cls, names: list[str]) -> list[str]:
+        counts = Counter(str(Path(name)) for name in names)
+        for name in (name for name, count in counts.items() if count > 1):
+            raise ValueError(f"{name!r} is named twice; leave one out")
+        return names
 
 
 class Train(Section):

@@ -29,6 +29,7 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.training.distillation import BCE, NO_TEACHER, Distillation, LabelLoss, soft_loss
 from answermill.ranking.training.groups import Group, Groups
+from answermill.ranking.training.inputs import check_answered
 from answermill.ranking.transformer.devices import sent
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.schemas.labels import LabelledCandidate
@@ -114,10 +115,7 @@ class PairTask:
         answered = [
             n for n, rows in enumerate(questions) if any(row.label for row in compress(rows, learnt[n]))
         ]
-        if not answered:
-            raise ValueError(
-                f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
-            )
+        check_answered(answered, questions)
 
         self._teachers = (
             torch.from_numpy(np.concatenate([teachers[n][learnt[n]] for n in answered])) if teachers else None

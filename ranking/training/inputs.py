@@ -21,6 +21,20 @@ from answermill.ranking.training.loop import Dev, Recipe, TrainingTask
 Settings = TypeVar("Settings", bound=TrainingSettings, covariant=True)
 
 
+class NothingToLearn(ValueError):
+    """The data hold nothing to learn from."""
+
+    exit_code = 65
+
+
+def check_answered(answered: Sequence[object], questions: Sequence[object]) -> None:
+    """Raise NothingToLearn if none of the questions has an answer."""
+    if not answered:
+        raise NothingToLearn(
+            f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingInputs(Generic[Settings]):
     """Inputs from which a training is built."""

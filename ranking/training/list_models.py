@@ -20,7 +20,7 @@ from answermill.ranking.rerankers.cosinet.heads import Batch, Form, collate
 from answermill.ranking.rerankers.cosinet.list_checkpoint import save_list_model
 from answermill.ranking.rerankers.cosinet.list_features import ListFeatures
 from answermill.ranking.rerankers.cosinet.list_settings import Feature, ListModelSettings
-from answermill.ranking.training.inputs import Built, TrainingInputs, missing
+from answermill.ranking.training.inputs import Built, TrainingInputs, check_answered, missing
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.word_vectors import vector_files
 from answermill.ranking.word_vectors.embeddings import Embeddings, Store, derive
@@ -90,10 +90,7 @@ class ListTask:
         )
         self.missing = features_of.missing() if features_of is not None else Counter[str]()
         """'without_<feature>' → number of candidates to learn from that lack it."""
-        if not self._lists:
-            raise ValueError(
-                f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
-            )
+        check_answered(self._lists, questions)
 
         self.steps = -(-len(self._lists) // options.batch)
 

@@ -39,7 +39,7 @@ from answermill.ranking.rerankers.hashing.hashing_model import HashingModel, sig
 from answermill.ranking.rerankers.hashing.triplet_settings import TripletSettings
 from answermill.ranking.training.beginning import begin, prepare, source_words, tokeniser_of
 from answermill.ranking.training.groups import cut, steps_of
-from answermill.ranking.training.inputs import Built, TrainingInputs, missing
+from answermill.ranking.training.inputs import Built, TrainingInputs, check_answered, missing
 from answermill.ranking.training.loop import Dev
 from answermill.ranking.transformer.packing import Tokeniser
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm
@@ -126,10 +126,7 @@ class HashTask:
                 self._rights.append(set(right))
                 self._wrong.append(own)
 
-        if not self._right:
-            raise ValueError(
-                f"none of the {len(questions)} questions has an answer; there is nothing to learn from"
-            )
+        check_answered(self._right, questions)
 
         if options.needs_context:
             model.reading.check_data(read)

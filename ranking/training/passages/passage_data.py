@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from answermill.ranking.rerankers.peasi.peasi_model import PeasiModel
 from answermill.ranking.rerankers.peasi.windows import PassageWindows, read_windows
+from answermill.ranking.training.inputs import NothingToLearn
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
 from answermill.schemas.arrays import Ints
 from answermill.schemas.labels import LabelledPassage
@@ -133,7 +134,7 @@ def _useful(rows: Sequence[LabelledPassage], model: PeasiModel) -> Sequence[Labe
     """Passages that a model can learn from: for EASI alone, those with a correct sentence."""
     right = sum(row.label for row in rows)
     if not right or (model.pr is not None and right == len(rows)):
-        raise ValueError(
+        raise NothingToLearn(
             f"{right} of {len(rows)} passages hold a correct sentence; there is nothing to learn from"
         )
     return rows if model.pr is not None else [row for row in rows if row.label]

@@ -328,8 +328,17 @@ def test_a_broken_vector_file_is_refused_with_its_lines(folder: Path) -> None:
 
 def test_data_without_an_answer_teach_nothing(folder: Path) -> None:
     (folder / "train.tsv").write_text((folder / "train.tsv").read_text().replace("\t1\n", "\t0\n"))
-    with pytest.raises(JobError, match="none of the 6 questions has an answer"):
+    with pytest.raises(JobError, match="none of the 6 questions has an answer") as e:
         list(run(load_job(folder / "train.toml"), folder / "out"))
+    assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize("key", ["train", "dev"])
+def test_a_file_that_is_named_twice_is_refused(folder: Path, key: str) -> None:
+    twice = f"data.{key}=['{key}.tsv', './{key}.tsv']"
+    with pytest.raises(JobError, match=f"data.{key}: '{key}.tsv' is named twice; leave one out") as e:
+        load_job(folder / "train.toml", [twice])
+    assert e.value.code == SETTINGS
 
 
 TRANSFORMER = """
