@@ -75,7 +75,8 @@ def read_dataset(
         raise JobError(f"{path}: no such file", INPUT_MISSING)
     name, columns = table_form(form)
     name = name or recognise(path, columns)
-    known = "; ".join(f"{reader.name} ({reader.about})" for reader in known_formats())
+    known = ", ".join(reader.name for reader in known_formats())
+    known += " (`answermill dataset --form list` says what they are)"
     if name is None:
         _refuse_unreadable(path)
         problem = f"not recognised as a data set; name its form, one of: {known}{_first_line(path)}"

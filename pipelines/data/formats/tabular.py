@@ -159,7 +159,7 @@ def table_format(head: FileHead) -> str | None:
     if labels - _CLASSES.keys():
         return "tsv" if labels <= BINARY.keys() else None
 
-    return "asnq" if labels - {"1"} else None  # all 1: could be either
+    return "asnq" if labels - {"1", "2"} else None  # could be two labels, or ASNQ's two first classes
 
 
 def label_advice(table: Sequence[Sequence[str]]) -> str:
@@ -171,6 +171,8 @@ def label_advice(table: Sequence[Sequence[str]]) -> str:
     labels = _labels(table, short) if len(short) <= _MOST_LABELS else set()
     if labels == {"1"}:
         return "Its labels are all 1: name the form, tsv or asnq"
+    if labels and labels <= {"1", "2"}:
+        return "Its labels are 1 and 2: write 0 and 1, or name the form asnq, where both are wrong answers"
     named = ", ".join(map(repr, sorted(labels)))
     return f"Its rows end in {named}; without a header these are labels: write 0 and 1" if labels else ""
 
