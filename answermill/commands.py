@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.cli.ending import Command
-from answermill.pipelines.cli.parameters import PLACE, collected_lines, refuse_urls
+from answermill.pipelines.cli.parameters import PLACE, refuse_urls
+from answermill.pipelines.cli.streams import collected_lines
 from answermill.pipelines.errors import UNEXPECTED, USAGE, JobError
 from answermill.pipelines.runs.shown import html_of
 from answermill.user_errors import as_job_errors
@@ -50,8 +51,9 @@ class _Option:
     marks: tuple[Any, ...]
 
     def value(self, written: Any) -> Any:
-        """What the command takes: paths, and tuples. Raises JobError (2) if it is none of the choices, 78 for
-        a URL where only this machine's files can be read."""
+        """What the command takes: paths, and tuples. Raises JobError (2) if it is none of the choices or
+        beyond a bound, 73 for a folder in a file's place, 78 for a URL where only this machine's files can be
+        read."""
         if written is None or written is self.default:
             return written
         choices = next((get_args(part) for part in _parts(self.kind) if get_origin(part) is Literal), ())
@@ -65,7 +67,14 @@ class _Option:
             values = [as_path(each) if PLACE in self.marks else Path(each) for each in values]
             if PLACE not in self.marks:
                 refuse_urls(tuple(values))
-        return tuple(values) if is_list else values[0]
+
+        taken = tuple(values) if is_list else values[0]
+        for check in (check for mark in self.marks for check in getattr(mark, "validator", ())):
+            try:
+                check(self.kind, taken)
+            except ValueError as e:
+                raise JobError(f"{self.name}: {e}", USAGE) from e
+        return taken
 
 
 def command(name: str) -> Callable[..., Lines]:

@@ -16,11 +16,12 @@ from answermill.pipelines.cli.parameters import (
     ColumnNames,
     DatasetForm,
     LocalOut,
+    NewFile,
     Split,
     check_there,
     parse_columns,
-    write_lines,
 )
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 
 GROUP = Group("Data sets and annotation", sort_key=2)
@@ -39,7 +40,7 @@ def dataset(
     ] = None,
     columns: ColumnNames = (),
     out: Annotated[
-        Path | None, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")
+        NewFile, Parameter(help="Write the candidates to this Parquet file, which `--labels` takes.")
     ] = None,
     as_job: Annotated[
         Path | None,

@@ -16,6 +16,7 @@ from answermill.files.remote import as_path
 from answermill.pipelines.cli.parameters import (
     BY_FINAL_ORDER,
     METRICS,
+    NEW_FILE,
     NO_FILES,
     NO_MARGIN,
     PLACE,
@@ -25,13 +26,13 @@ from answermill.pipelines.cli.parameters import (
     DatasetForm,
     Margin,
     Measure,
+    NewFile,
+    Plots,
     Resampling,
     ScoreOptions,
-    check_no_folder,
-    check_plots,
     check_there,
-    write_lines,
 )
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
 from answermill.schemas.plug_ins import is_code
 
@@ -44,17 +45,13 @@ RULES = ("random", "RR", "WO", "WO+RR")
 class EvaluationFiles:
     """Files that an evaluation is written to."""
 
-    json: Annotated[
-        Path | None, Parameter(help="Write the figures, from 0 to 1, as one flat JSON object.")
-    ] = None
-    questions: Annotated[Path | None, Parameter(help="Write one row per question and metric as Parquet.")] = (
+    json: Annotated[NewFile, Parameter(help="Write the figures, from 0 to 1, as one flat JSON object.")] = (
         None
     )
+    questions: Annotated[NewFile, Parameter(help="Write one row per question and metric as Parquet.")] = None
     coverage: Annotated[
-        tuple[Path, ...],
+        Plots,
         Parameter(
-            negative=(),
-            consume_multiple=True,
             help="Plot the share of right answers if only the most confident are given, as .svg, .png or "
             "both.",
         ),
@@ -84,7 +81,6 @@ def evaluate(
     With --coverage all questions that have labels count, whatever the protocol, and so do those without a
     correct answer. The answer is the first candidate, and its score is the confidence.
     """
-    check_plots(files.coverage)
     _check_scores(scores)
     check_there(measure.labels)
     from answermill.pipelines.learn.evaluate.evaluate import evaluate as run_evaluation
@@ -218,7 +214,7 @@ def ensemble(
     ],
     search: WeightSearch = WeightSearch(),
     reading: DatasetForm = RECOGNISED,
-    json: Annotated[Path | None, Parameter(help="Write the weights and values as JSON.")] = None,
+    json: Annotated[NewFile, Parameter(help="Write the weights and values as JSON.")] = None,
 ) -> None:
     """Tune the weights of a linear combination of several models' scores on a dev set.
 
@@ -247,15 +243,13 @@ def calibrate(
             "Never those of a test set."
         ),
     ],
-    out: Annotated[Path, Parameter(help="The calibration file to write, as JSON.")],
+    out: Annotated[Path, NEW_FILE, Parameter(help="The calibration file to write, as JSON.")],
     seed: Annotated[
         int, Parameter(help="Seed of the parts and folds, which are chosen by a hash of the question's id.")
     ] = 0,
     plot: Annotated[
-        tuple[Path, ...],
+        Plots,
         Parameter(
-            negative=(),
-            consume_multiple=True,
             help="Plot the share of right answers against their probability, as .svg, .png or both.",
         ),
     ] = (),
@@ -272,8 +266,6 @@ def calibrate(
     A stage names the file: reranker = "probability", calibration_file = "FILE". In another plan it is
     refused.
     """
-    check_plots(plot)
-    check_no_folder(out)
     check_there(scored, labels)
     from answermill.pipelines.learn.calibrate import calibrate_run
 
@@ -298,15 +290,11 @@ def agreement(
     teachers: Annotated[
         tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="Stages of the teachers.")
     ],
-    json: Annotated[Path | None, Parameter(help="Write the matrix as JSON.")] = None,
-    plot: Annotated[
-        tuple[Path, ...],
-        Parameter(negative=(), consume_multiple=True, help="Plot the matrix as .svg, .png or both."),
-    ] = (),
+    json: Annotated[NewFile, Parameter(help="Write the matrix as JSON.")] = None,
+    plot: Annotated[Plots, Parameter(help="Plot the matrix as .svg, .png or both.")] = (),
     reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Measure how often a student's heads answer as their teachers do."""
-    check_plots(plot)
     check_there(scores, labels)
     from answermill.pipelines.learn.evaluate.ensemble import agree
 
@@ -332,7 +320,7 @@ def audit(
         float | None,
         Parameter(help="Exit with 3 if training has more than this share of the test questions."),
     ] = None,
-    json: Annotated[Path | None, Parameter(help="Write everything as JSON.")] = None,
+    json: Annotated[NewFile, Parameter(help="Write everything as JSON.")] = None,
     reading: DatasetForm = RECOGNISED,
 ) -> int:
     """Look for a test set in training lists, and for what distracts a model from the answer.

@@ -27,14 +27,8 @@ from answermill.pipelines.cli.job_work import (
     Outlets,
     Sharing,
 )
-from answermill.pipelines.cli.parameters import (
-    PLACE,
-    JobFile,
-    Out,
-    Overrides,
-    Running,
-    write_lines,
-)
+from answermill.pipelines.cli.parameters import PLACE, JobFile, Out, Overrides, Running
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.specs.registry import folders, job_steps

@@ -14,7 +14,8 @@ from cyclopts import Parameter
 
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.ending import Command
-from answermill.pipelines.cli.parameters import write_lines
+from answermill.pipelines.cli.parameters import NewFile
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.specs.registry import job_steps
@@ -39,7 +40,7 @@ class Outlets:
         ),
     ] = "text"
     metrics: Annotated[
-        Path | None,
+        NewFile,
         Parameter(
             help="Write the run's figures to this file for Prometheus (node_exporter's textfile collector): "
             "when a step ends, "

@@ -11,6 +11,7 @@ from cyclopts import Group, Parameter
 
 from answermill.files.extras import need
 from answermill.pipelines.cli.parameters import (
+    NEW_FILE,
     PLACE,
     RECOGNISED,
     USUAL_FIT,
@@ -18,14 +19,15 @@ from answermill.pipelines.cli.parameters import (
     ColumnNames,
     DatasetForm,
     NewFolder,
+    Seed,
     TensorBoard,
     TrainingFile,
     TrainingOverrides,
     WeightFit,
     check_there,
     parse_columns,
-    write_lines,
 )
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 
 if TYPE_CHECKING:
@@ -110,10 +112,7 @@ class ScheduleAims:
 
     budget: Annotated[
         float,
-        Parameter(
-            help="Highest cost that a schedule may have; 1 is the cost of every candidate through every "
-            "layer."
-        ),
+        Parameter(help="Highest cost of a schedule; 1 is that of every candidate through every layer."),
     ] = 0.6
     metric: Annotated[
         Literal["P@1", "MAP", "MRR", "nDCG@10"],
@@ -181,7 +180,7 @@ def weights(
         Path, PLACE, Parameter(help="Labels of a dev set, as for `evaluate`. Never those of a test set.")
     ],
     names: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True, help=SCORES_TO_WEIGH)],
-    out: Annotated[Path, Parameter(help="The file of weights to write, as JSON.")],
+    out: Annotated[Path, NEW_FILE, Parameter(help="The file of weights to write, as JSON.")],
     exits_of: Annotated[
         str | None,
         Parameter(
@@ -354,7 +353,7 @@ def static_encoder(
         ),
     ] = None,
     columns: ColumnNames = (),
-    seed: Annotated[int, Parameter(help="Seed of what is drawn.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Write a static encoder, learnt from a dense encoder's vectors of a run's passages.
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -19,7 +16,6 @@ from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
-from answermill.pipelines.runs.watch import log_lines
 
 if TYPE_CHECKING:
     from answermill.pipelines.data.formats.format import TableForm
@@ -36,8 +32,37 @@ def _place(kind: object, tokens: Sequence[Token]) -> Path:
         raise JobError(str(e), SETTINGS) from e
 
 
+def _check_new_files(kind: object, written: Path | tuple[Path, ...] | None) -> None:
+    """Raise JobError (73) if a file to write is a folder, or would be in another file."""
+    files = written if isinstance(written, tuple) else (written,)
+    for file in filter(None, files):
+        if file.is_dir():
+            raise JobError(f"{file} is a folder; name a file in it", OUTPUT_EXISTS)
+        for parent in file.parents:
+            if parent.exists() and not parent.is_dir():
+                raise JobError(f"{file}: {parent} is a file, no folder; give another name", OUTPUT_EXISTS)
+
+
+def _check_plots(kind: object, files: tuple[Path, ...]) -> None:
+    """Raise JobError (2) if a plot's name does not end as one, as `_check_new_files`, and ExtraMissing if
+    no package can draw it."""
+    for file in files:
+        if file.suffix not in PLOTS:
+            raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
+    _check_new_files(kind, files)
+    if files:
+        need("matplotlib", "plots", "a plot")
+
+
 PLACE = Parameter(converter=_place)
 """A path, or the URL of an object store."""
+NEW_FILE = Parameter(validator=_check_new_files)
+"""A file that the command writes, on this machine."""
+NewFile: TypeAlias = Annotated[Path | None, NEW_FILE]
+Plots: TypeAlias = Annotated[
+    tuple[Path, ...], Parameter(negative=(), consume_multiple=True, validator=_check_plots)
+]
+Seed: TypeAlias = Annotated[int, Parameter(help="Seed of what is drawn.", validator=Number(gte=0))]
 LICENCE = Parameter(name=("--licence", "--license"))
 JobFile: TypeAlias = Annotated[Path, PLACE, Parameter(help="The job file, or its URL.")]
 TrainingFile: TypeAlias = Annotated[Path, Parameter(help="The training file.")]
@@ -219,11 +244,11 @@ class ComparisonFiles:
     """Files that a comparison is written to."""
 
     json: Annotated[
-        Path | None,
-        Parameter(help="Write everything, all flipped questions included, as JSON; of two runs."),
+        NewFile, Parameter(help="Write everything, all flipped questions included, as JSON; of two runs.")
     ] = None
     table: Annotated[
         tuple[Path, ...],
+        NEW_FILE,
         Parameter(
             negative=(),
             consume_multiple=True,
@@ -324,50 +349,3 @@ def check_there(*paths: Path) -> None:
     for path in paths:
         if not path.exists():
             raise JobError(f"{path}: no such file or folder", INPUT_MISSING)
-
-
-def check_no_folder(out: Path) -> None:
-    """Raise JobError (73) if --out, which is to be a file, is a folder."""
-    if out.is_dir():
-        raise JobError(f"--out {out} is a folder; name a file in it", OUTPUT_EXISTS)
-
-
-def check_plots(files: tuple[Path, ...]) -> None:
-    """Raise JobError (2) if a file's name does not end as a plot's, and ExtraMissing if no package can draw
-    it."""
-    for file in files:
-        if file.suffix not in PLOTS:
-            raise JobError(f"{file}: give a name that ends in {' or '.join(PLOTS)}", USAGE)
-    if files:
-        need("matplotlib", "plots", "a plot")
-
-
-_collected: ContextVar[list[str] | None] = ContextVar("lines", default=None)
-
-
-@contextmanager
-def collected_lines() -> Iterator[list[str]]:
-    """The list that `write_lines` appends to in this block, in place of stdout: the command was called from
-    Python."""
-    lines: list[str] = []
-    token = _collected.set(lines)
-    try:
-        yield lines
-    finally:
-        _collected.reset(token)
-
-
-def are_collected() -> bool:
-    """True where a command was called from Python, so that nobody types at its stdin."""
-    return _collected.get() is not None
-
-
-def write_lines(lines: Iterable[str]) -> None:
-    """Write lines to stdout, each as soon as it is yielded; as JSON objects if --log-format says so."""
-    collected = _collected.get()
-    for line in lines:
-        if collected is not None:
-            collected.append(line)
-            continue
-        sys.stdout.write(log_lines.line(line))
-        sys.stdout.flush()

@@ -17,13 +17,13 @@ from answermill.pipelines.cli.parameters import (
     PLACE,
     ColumnNames,
     JobFile,
+    NewFile,
     Overrides,
     Run,
-    are_collected,
     check_there,
     parse_columns,
-    write_lines,
 )
+from answermill.pipelines.cli.streams import are_collected, write_lines
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.specs.registry import job_steps
 
@@ -87,6 +87,7 @@ def plan(
     out: Annotated[
         Path | None,
         PLACE,
+        NewFile,
         Parameter(
             help="Folder of the run to be: the plan is written there, as plan.json, to be compared with "
             "what comes."
@@ -99,9 +100,7 @@ def plan(
             "one's."
         ),
     ] = None,
-    save_rates: Annotated[
-        Path | None, Parameter(help="Write this machine's throughputs into this file.")
-    ] = None,
+    save_rates: Annotated[NewFile, Parameter(help="Write this machine's throughputs into this file.")] = None,
     price_per_hour: Annotated[
         float | None, Parameter(help="Price of an hour of the machine, for what the run will cost.")
     ] = None,
@@ -209,16 +208,18 @@ def tune_bm25(
     out: Annotated[
         Path,
         PLACE,
+        NewFile,
         Parameter(help="Folder of the job's run, or its URL; it needs shards/, and is not changed."),
     ],
     labels: Annotated[
         Path,
         PLACE,
+        NewFile,
         Parameter(help="Labels of a dev set: a file as of propagate.labels, or a folder below labels/."),
     ],
     columns: ColumnNames = (),
     trials: Bm25Trials = Bm25Trials(),
-    json: Annotated[Path | None, Parameter(help="Write all figures as JSON.")] = None,
+    json: Annotated[NewFile, Parameter(help="Write all figures as JSON.")] = None,
     settings: Overrides = (),
 ) -> None:
     """Choose BM25's k1, b and title weight for labelled questions, and print the lines for the job.

@@ -14,7 +14,8 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import JobWork
-from answermill.pipelines.cli.parameters import PLACE, RECOGNISED, DatasetForm, Run, check_there, write_lines
+from answermill.pipelines.cli.parameters import PLACE, RECOGNISED, DatasetForm, Run, check_there
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError, counted
 
 GROUP = Group("Runs", sort_key=1)

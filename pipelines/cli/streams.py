@@ -1,14 +1,17 @@
 """stdout and stderr that never fail a run: characters that cannot be shown are escaped, and output that
-nobody reads is left out."""
+nobody reads is left out. And the lines of a command, on stdout or for Python."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any, TextIO
+
+from answermill.pipelines.runs.watch import log_lines
 
 
 class LenientStream:
@@ -67,3 +70,34 @@ def lenient_streams() -> Iterator[LenientStream]:
         for stream in lenient:
             stream.flush()
         sys.stdout, sys.stderr = former
+
+
+_collected: ContextVar[list[str] | None] = ContextVar("lines", default=None)
+
+
+@contextmanager
+def collected_lines() -> Iterator[list[str]]:
+    """The list that `write_lines` appends to in this block, in place of stdout: the command was called from
+    Python."""
+    lines: list[str] = []
+    token = _collected.set(lines)
+    try:
+        yield lines
+    finally:
+        _collected.reset(token)
+
+
+def are_collected() -> bool:
+    """True where a command was called from Python, so that nobody types at its stdin."""
+    return _collected.get() is not None
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Write lines to stdout, each as soon as it is yielded; as JSON objects if --log-format says so."""
+    collected = _collected.get()
+    for line in lines:
+        if collected is not None:
+            collected.append(line)
+            continue
+        sys.stdout.write(log_lines.line(line))
+        sys.stdout.flush()

@@ -14,6 +14,7 @@ import answermill as am
 from answermill.__main__ import main
 from answermill.commands import BY_HAND, COMMANDS, function_name
 from answermill.pipelines.cli.command_line import command_line
+from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
 
 APP = command_line()
@@ -125,3 +126,16 @@ def test_results_are_shown_and_become_frames(small_run: Path, tmp_path: Path) ->
     assert list(compared.to_pandas()["metric"]) == ["P@1"]
     many = am.compare_many(["RR", "WO+RR", "WO"], labels, metrics=["P@1"], rounds=50)
     assert list(many.to_pandas()["run"]) == ["WO+RR", "WO"] and "p (Holm)" in many._repr_html_()
+
+
+def test_what_the_command_line_refuses_is_refused_here_too(tmp_path: Path) -> None:
+    for options, code, reason in (
+        ({"out": tmp_path}, OUTPUT_EXISTS, "is a folder; name a file in it"),
+        ({"out": tmp_path / "c.json", "plot": [tmp_path / "c.txt"]}, USAGE, "ends in .svg or .png"),
+    ):
+        with pytest.raises(JobError, match=reason) as e:
+            am.calibrate(tmp_path, labels=tmp_path, **options)
+        assert e.value.code == code
+    with pytest.raises(JobError, match="seed: Must be >= 0") as e:
+        am.static_encoder(tmp_path, out=tmp_path / "new", seed=-1)
+    assert e.value.code == USAGE

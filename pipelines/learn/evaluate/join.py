@@ -57,7 +57,8 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
             if len(scores)
             else "no score in it"
         )
-        raise JobError(f"the scores: {problem}", BAD_DATA)
+        name = scores.files[0][0] if len(scores.files) == 1 else "the scores"
+        raise JobError(f"{name}: {problem}", BAD_DATA)
 
     missing = ~np.isin(keys, key[known])
     judged = Judged(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config import job_file, training_file
 from answermill.pipelines.data.sample import copy_to
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.learn.evaluate.tune import UNIFORM
 
 COMMANDS = {
@@ -51,6 +53,31 @@ def test_every_help_text_is_a_whole_sentence(name):
     texts = [argument.parameter.help for argument in command.assemble_argument_collection() if argument.show]
     for text in (*texts, command.help.strip().partition("\n")[0]):
         assert text and text[-1] in ".…" and not text.startswith(("of ", "as ")), text
+
+
+def written_files():
+    """(command, option, its check, whether it takes several) of each option that names a file to write."""
+    for name, command in COMMANDS.items():
+        for argument in command.assemble_argument_collection():
+            text, kind = argument.parameter.help or "", str(argument.hint)
+            is_written = text.startswith(("Write", "Plot")) or "to write, as" in text
+            if "Path" in kind and is_written and "folder" not in text:
+                yield name, argument.names[0], argument.parameter.validator, "tuple" in kind
+
+
+@pytest.mark.parametrize(("name", "option", "checks", "takes_several"), list(written_files()))
+def test_a_file_to_write_is_refused_before_any_work(name, option, checks, takes_several, tmp_path):
+    (check,) = checks
+    (tmp_path / "file").touch()
+    (tmp_path / "folder.svg").mkdir()
+    check(Path, (tmp_path / "new.svg",) if takes_several else tmp_path / "new.svg")
+    for place, reason in (
+        ("folder.svg", "is a folder; name a file in it"),
+        ("file/new.svg", "is a file, no"),
+    ):
+        with pytest.raises(JobError, match=reason) as e:
+            check(Path, (tmp_path / place,) if takes_several else tmp_path / place)
+        assert e.value.code == OUTPUT_EXISTS
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill.__main__ import main
-from answermill.pipelines.cli.evaluation_commands import check_plots
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import Counted, evaluate
 from answermill.pipelines.learn.evaluate.plot import plot_coverage
@@ -398,13 +397,6 @@ def test_the_command_draws_the_plots_and_tells_the_figures(some_answered, tmp_pa
         e.value.code == USAGE
         and "curve.pdf: give a name that ends in .svg or .png" in capsys.readouterr().err
     )
-
-
-def test_a_plots_name_says_its_form(tmp_path):
-    check_plots([tmp_path / "a.svg", tmp_path / "b.png"])
-    with pytest.raises(JobError, match="give a name that ends in \\.svg or \\.png") as e:
-        check_plots([tmp_path / "a.svg", tmp_path / "b"])
-    assert e.value.code == USAGE
 
 
 def test_progress_counts_the_questions_that_were_ranked():

@@ -18,7 +18,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from answermill.__main__ import main
-from answermill.pipelines.cli.parameters import write_lines
+from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import INPUT_MISSING
 from answermill.pipelines.runs.watch import live, log_lines
 from answermill.pipelines.runs.watch.live import RUNNING, WORK, Live, Running, line_of
