@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from answermill.indexing.crawl.raw_page import RawPage
 from answermill.pipelines.config import toml_file
 from answermill.pipelines.config.job_file import Job, job_type
 from answermill.pipelines.config.step_code import code_of
-from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.errors import BAD_DATA, UNEXPECTED, JobError
 from answermill.pipelines.look.estimate.input_sample import size, spread, write_pages
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.specs.index import INDEX
@@ -135,7 +136,14 @@ def _run(
             )
         counts = f"{len(pages)} pages" + f" and {len(questions)} questions" * bool(questions)
         print_line(f"measures   {step} on {counts}")
-        seconds[step] = processes[step].submit(take, settings, run, step).result()
+        try:
+            seconds[step] = processes[step].submit(take, settings, run, step).result()
+        except BrokenProcessPool:
+            raise JobError(
+                f"{step}: the process that measured it has ended, perhaps for lack of memory; free some, and "
+                "type the same command",
+                UNEXPECTED,
+            ) from None
 
     return Sampled(Run.open(run), seconds)
 

@@ -7,6 +7,8 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -403,6 +405,18 @@ def test_vectors_of_an_earlier_run_of_other_settings_or_pages_take_no_time(forme
     assert planned.counts["vectors_taken_over"] == 4_500 and "taken_over" not in planned.counts
     assert planned.counts["shards"] == 5
     assert planned.seconds["index"] == pytest.approx(0.04 * 6_000 + 0.06 * 1_500)
+
+
+def test_a_measuring_process_that_is_ended_from_outside_is_no_defect(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(InThisProcess):
+        def submit(self, *task: Any, **named: Any) -> Future[Any]:
+            raise BrokenProcessPool("it was terminated abruptly")
+
+    monkeypatch.setattr(sample_runs, "new_process", Killed)
+    with pytest.raises(JobError, match="ingest: the process that measured it has ended, perhaps for lack of"):
+        plan.plan_of(load(tiny))
 
 
 @pytest.mark.nightly
