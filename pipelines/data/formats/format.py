@@ -100,7 +100,7 @@ class FileHead:
         with open_bytes(self.path) as file:
             try:
                 value = json.loads(file.readline(_LINE_BYTES))
-            except (ValueError, OSError, EOFError, zlib.error):
+            except (ValueError, RecursionError, OSError, EOFError, zlib.error):
                 return {}
         return value if isinstance(value, dict) else {}
 

@@ -5,14 +5,12 @@ Nothing but the named exports counts: collect reads every one and replaces RUN/c
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from answermill.files.atomic_files import recover_folder, sha256
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
-from answermill.pipelines.errors import BAD_DATA, JobError, counted
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.watch.progress import progress
@@ -40,10 +38,12 @@ def collect(
     export names them → the person's name.
 
     Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
-    can be used, two without annotators have one name, or one number must be two people, 2 if one of `persons`
-    is in no export, 73 if RUN/collected is not collect's own, if its adjudication.csv was edited, or if
-    another process writes into the run.
+    can be used, two without annotators have one name, or one number must be two people, 2 if there is no
+    export, or one of `persons` is in none, 73 if RUN/collected is not collect's own, if its adjudication.csv
+    was edited, or if another process writes into the run.
     """
+    if not files:
+        raise JobError("give at least one export", USAGE)
     rules = rules or ResolutionRules()
     tasks = AskedTasks.of(run)
     recover_folder(run / COLLECTED)
@@ -62,9 +62,11 @@ def collect(
             raise JobError(
                 f"{names}: no label is filled in, in {records}; judge them, then collect", BAD_DATA
             )
-        reasons = json.dumps(dict(Counter(reject.reason for _, reject in votes.rejects)))
+        first = votes.rejects[0][1]
         raise JobError(
-            f"none of {sum(annotations)} annotations is a label of a task in {tasks.path}: {reasons}",
+            f"none of {sum(annotations)} annotations is a label of a task in {tasks.path}: "
+            f"{counts_by_reason(votes.counts.rejected)}; the first, {first.source_file}, record "
+            f"{first.source_offset}, {first.reason} {first.detail}",
             BAD_DATA,
         )
 

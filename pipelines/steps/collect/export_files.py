@@ -141,6 +141,10 @@ class ExportFile:
             if no_json := _NO_JSON.search(excerpt):
                 why = f"{no_json[0]} is no value of JSON: write null in its place"
             raise self._bad(f"{place}: {problem}{near}; {why}") from e
+        except UnicodeDecodeError:
+            raise
+        except (ValueError, ArithmeticError) as e:
+            raise self._bad(f"a number that is too long to be read; {AGAIN}") from e
 
     def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         """The same events. Raises JobError (65) if they are nested deeper than DEEPEST: memory grows with the

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from answermill.pipelines.data.annotation_tools import export_forms
-from answermill.pipelines.data.annotation_tools.tool import ExportedLabel, Malformed
+from answermill.pipelines.data.annotation_tools.tool import ExportedLabel, ExportRow, Malformed
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.steps.collect.export_files import ExportFile
@@ -45,34 +45,45 @@ class Export:
         """The annotator of labels that name none."""
         self.records = self.unanswered = 0
         self.unnamed = False
+        self._forms = forms
         first = next(self.file.rows(), None)
         if first is None:
             raise JobError(f"{path}: no record in it; leave it out, or export again", BAD_DATA)
 
         where, row = first
-        name = form or next(
-            (known.name for known in forms.values() if known.recognise(row, self.file.kind)), None
-        )
+        name = form or self._form_of(row)
         if name is None:
             keys = ", ".join(map(str, list(row)[:8]))
             raise self.file.bad(
                 where, f"no export that is known: it has {keys}; name it with --form {'|'.join(forms)}"
             )
 
-        self.form, self._read = name, forms[name].read
+        self.form = name
+
+    def _form_of(self, row: ExportRow) -> str | None:
+        return next(
+            (known.name for known in self._forms.values() if known.recognise(row, self.file.kind)), None
+        )
 
     def read(self) -> Iterator[ExportedLabel]:
         """Its labels, in the order of the file. A label without an annotator gets the name of the file,
         without its ending.
 
-        Raises JobError (65) with the place where the file is cut off or departs from its form.
+        Raises JobError (65) with the place where the file is cut off or departs from its form, as where a
+        record without a label is one of another form.
         """
         self.records = self.unanswered = 0
+        form = self._forms[self.form]
         for where, row in self.file.rows():
             try:
-                labels = self._read(where, row)
+                labels = form.read(where, row)
             except Malformed as e:
                 raise self.file.bad(where, f"not what {self.form} writes: {e}") from e
+            if not labels and not form.recognise(row, self.file.kind) and (other := self._form_of(row)):
+                raise self.file.bad(
+                    where,
+                    f"{other} writes such records, not {self.form}; name each tool's export as it came",
+                )
             self.records += 1
             self.unanswered += not labels
             for label in labels:

@@ -117,6 +117,13 @@ def test_a_table_that_is_not_recognised_is_refused_with_what_is_wrong_in_it(tmp_
     assert e.value.code == BAD_DATA and len(str(e.value)) < 500
 
 
+def test_json_that_is_nested_too_deeply_is_refused_with_its_name(tmp_path):
+    put(tmp_path / "deep.jsonl", '{"a":' + "[" * 100_000)
+    with pytest.raises(JobError, match=r"deep\.jsonl: not recognised as a data set") as e:
+        read_dataset(tmp_path / "deep.jsonl")
+    assert e.value.code == BAD_DATA
+
+
 def test_no_other_file_of_ours_is_taken_for_a_data_set(shared_data):
     sample = Path(answermill.pipelines.data.sample.__file__).parent
     assert {path.name for path in sample.iterdir() if recognise(path)} == set()

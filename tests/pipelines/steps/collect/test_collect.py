@@ -442,7 +442,9 @@ def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
 
     strangers = sheet(tmp_path, "x.csv", [("zz", "1", "bo"), ("yy", "1", "bo")])
     with pytest.raises(
-        JobError, match=r'none of 2 annotations is a label of a task in .*"unknown_task": 2'
+        JobError,
+        match=r"none of 2 annotations is a label of a task in .*: 2 unknown_task; the first, .*x\.csv, "
+        r"record 2, unknown_task by bo: task 'zz': not in tasks/",
     ) as e:
         list(collect(run, [strangers]))
 
@@ -450,6 +452,9 @@ def test_what_cannot_be_collected_is_refused(run: Path, tmp_path: Path) -> None:
     with pytest.raises(JobError, match=r"run `answermill annotate JOB.toml --out .*` first") as e:
         list(collect(tmp_path / "other", [strangers]))
     assert e.value.code == INPUT_MISSING
+    with pytest.raises(JobError, match="give at least one export") as e:
+        list(collect(run, []))
+    assert e.value.code == USAGE
     with pytest.raises(JobError, match="--min-votes 0"):
         ResolutionRules(min_votes=0)
 

@@ -550,3 +550,23 @@ def test_a_list_that_is_nested_too_deeply_is_refused_with_its_name(tmp_path: Pat
     with pytest.raises(JobError, match=r"deep.json: record 1: lists or objects 100 deep") as e:
         Export(tmp_path / "deep.json")
     assert e.value.code == BAD_DATA
+
+
+@pytest.mark.parametrize("number", ["1e999999999999999999999", "-1e-9999999999999999999999"])
+def test_a_number_that_nothing_can_hold_is_refused_with_its_record(tmp_path: Path, number: str) -> None:
+    file = written(tmp_path, f'[{{"task_id": "t1", "annotation_id": {number}}}]')
+    with pytest.raises(JobError, match=r"anna.json: record 1: a number that is too long to be read") as e:
+        Export(file)
+    assert e.value.code == BAD_DATA
+
+
+def test_a_record_that_only_another_tool_writes_is_refused(tmp_path: Path) -> None:
+    studio = label_studio_task("t1", {"id": 1, "completed_by": 1, "result": [choice("wrong")]})
+    argilla = {"id": "t2", "fields": {}, "responses": {"answer": [{"value": "correct", "user_id": "u1"}]}}
+    for records, form, other, expected in (
+        ([studio, argilla], None, "argilla", "label-studio"),
+        ([argilla, studio], None, "label-studio", "argilla"),
+        ([studio], "prodigy", "label-studio", "prodigy"),
+    ):
+        with pytest.raises(JobError, match=f"record {len(records)}: {other} writes .*, not {expected};"):
+            said(Export(written(tmp_path, records), form))
