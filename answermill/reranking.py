@@ -18,7 +18,7 @@ from answermill.ranking.entry import StageSettings
 from answermill.ranking.rerankers.registry import MEMBERS, giving
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
-from answermill.user_errors import as_job_errors
+from answermill.user_errors import as_job_errors, listed
 
 if TYPE_CHECKING:
     from answermill.ranking.plan import Reranked
@@ -83,7 +83,7 @@ class Plan:
 
         with ExitStack() as block:
             tables = []
-            for each in _listed(stages, "stages", f"['cosinet'], or a plan's name: {', '.join(PLANS)}"):
+            for each in listed(stages, "stages", f"['cosinet'], or a plan's name: {', '.join(PLANS)}"):
                 if _is_own(each):
                     tables.append({"reranker": block.enter_context(giving(each))})
                 else:
@@ -197,19 +197,12 @@ def _stage_keys(stage: StageSettings | str) -> dict[str, Any]:
     )
 
 
-def _listed(values: Sequence[Any], name: str, example: str) -> Sequence[Any]:
-    """The values. Raises JobError (78) if they are one string, whose letters they would be."""
-    if isinstance(values, str | bytes):
-        raise JobError(f"{name} is one string, {values!r:.40}; give a list, such as {example}", SETTINGS)
-    return values
-
-
 def _ranked_list(question_id: str, question: str, texts: Sequence[str], split: bool) -> RankedList:
     """Ranked list with each text as one passage, in one sentence or split; positions count from 0."""
     _check_text(question, "the question")
     passages = (
         _passage(n, _check_text(text, f"text {n} of the question {question!r:.60}"), split)
-        for n, text in enumerate(_listed(texts, "texts", "[text]"))
+        for n, text in enumerate(listed(texts, "texts", "[text]"))
     )
     candidates = (
         Candidate(Hit(question_id, question, rank, 1 / rank, None, None, None, None, passage), None, rank - 1)

@@ -16,7 +16,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.runs.shown import html_of
 from answermill.schemas.record import Record
-from answermill.user_errors import as_job_errors
+from answermill.user_errors import as_job_errors, listed
 
 R = TypeVar("R", bound=Record)
 _HEAD = 5  # rows that a notebook shows
@@ -29,7 +29,7 @@ def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
     Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known
     key.
     """
-    return load(as_path(path), settings)
+    return load(as_path(path), listed(settings, "settings", "['index.shards=4']"))
 
 
 @as_job_errors
@@ -53,8 +53,12 @@ def run(
     with other machines that do the same. Raises JobError like the command line.
     """
     from answermill.pipelines.engine.machines.machine import Machine
+    from answermill.pipelines.specs.registry import job_steps
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
+    for step in listed(steps or (), "steps", "['ingest']"):
+        if step not in job_steps():
+            raise JobError(f"steps: no step is {step!r}; the steps are {', '.join(job_steps())}", USAGE)
     if not isinstance(job, Job):
         from answermill.pipelines.nights.run_begin import RunBegin
 

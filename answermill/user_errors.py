@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar
 
-from answermill.pipelines.errors import JobError
+from answermill.pipelines.errors import SETTINGS, JobError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,3 +30,10 @@ def as_job_errors(call: Callable[P, T]) -> Callable[P, T]:
             raise JobError(*known) from e
 
     return checked
+
+
+def listed(values: Sequence[Any], name: str, example: str) -> Sequence[Any]:
+    """The values. Raises JobError (78) if they are one string, whose letters they would be."""
+    if isinstance(values, str | bytes):
+        raise JobError(f"{name} is one string, {values!r:.40}; give a list, such as {example}", SETTINGS)
+    return values

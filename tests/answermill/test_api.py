@@ -114,6 +114,19 @@ def test_one_string_is_no_list_of_texts_or_stages():
         am.Plan([object()])
 
 
+def test_one_string_is_no_list_of_steps_or_settings_and_a_step_is_known(tmp_path):
+    job = tmp_path / "job.toml"
+    job.write_text('[ingest]\ninput = ["*.warc"]\n')
+    for call, what, code in (
+        (lambda: am.load_job(job, "ingest.min_words=20"), "settings is one string, 'ingest", 78),
+        (lambda: am.run(job, tmp_path / "run", steps="ingest"), "steps is one string, 'ingest'", 78),
+        (lambda: am.run(job, tmp_path / "run", steps=["eat"]), "no step is 'eat'; the steps are ingest,", 2),
+    ):
+        with pytest.raises(am.JobError, match=what) as e:
+            call()
+        assert e.value.code == code
+
+
 def test_ids_are_as_many_as_the_questions():
     with pytest.raises(am.JobError, match="2 questions have 1 ids; give one each") as e:
         am.Plan(["overlap"]).rerank_all([(QUESTION, TEXTS), ("Why?", TEXTS)], ids=["q1"])
