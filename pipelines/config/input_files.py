@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.errors import INPUT_MISSING, JobError
-from answermill.ranking.entry import file_keys
+from answermill.ranking.entry import file_keys, shipped_checkpoints
 from answermill.ranking.rerankers.registry import find
 
 _PLAIN = (
@@ -47,8 +47,10 @@ def _named(job: Job) -> Iterator[tuple[str, str, str]]:
         if written := getattr(job.section(step), name, None):
             yield step, f"{step}.{name}", written
 
+    shipped = shipped_checkpoints()
     for number, stage in enumerate(job.rerank.stages if job.rerank is not None else ()):
-        if stage.checkpoint is not None and find(stage.reranker).checkpoint is not None:
+        is_ours = find(stage.reranker).checkpoint is not None and stage.checkpoint not in shipped
+        if stage.checkpoint is not None and is_ours:
             yield "rerank", f"rerank.stages.{number}.checkpoint", stage.checkpoint
         for key in file_keys(type(stage)):
             if (written := getattr(stage, key)) is not None:

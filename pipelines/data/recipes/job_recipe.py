@@ -3,11 +3,13 @@ filled in."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from answermill.files.store import store_of
 from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.pipelines.specs.shipped_plans import PlanName, shipped_stages
 
@@ -76,8 +78,7 @@ class JobChoices:
 
 def _is_there(path: Path) -> bool:
     """True for a file, a folder, or a pattern that matches one."""
-    root = Path(path.anchor)
-    return path.exists() or any(True for _ in root.glob(str(path.relative_to(root))))
+    return path.exists() or any(True for _ in store_of(path).matches())
 
 
 def _filled(example: str, own: str) -> tuple[str, str]:
@@ -99,8 +100,7 @@ def _seen_from(folder: Path, written: str) -> str:
 def _quoted(text: str) -> str:
     r"""A TOML string.
 
-    >>> print(_quoted('a "b" \\ c'))
-    "a \"b\" \\ c"
+    >>> print(_quoted('a "b" \\ c\n'))
+    "a \"b\" \\ c\n"
     """
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return json.dumps(text, ensure_ascii=False)

@@ -101,13 +101,13 @@ def test_the_adapt_recipe_begins_with_the_checkpoint_that_ships(tmp_path):
 
 def test_a_job_for_one_s_own_files_names_them_from_where_it_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name in ("pages.jsonl", 'a "quoted" name.tsv', "labels.tsv"):
+    for name in ("pages.jsonl", 'a "quoted"\nname.tsv', "labels.tsv"):
         (tmp_path / name).write_text("")
-    own = ("--pages", "*.jsonl", "s3://bucket/*.gz", "--questions", 'a "quoted" name.tsv')
+    own = ("--pages", "*.jsonl", "s3://bucket/*.gz", "--questions", 'a "quoted"\nname.tsv')
     assert call("recipe", "job", "--out", "jobs/new", *own, "--labels", tmp_path / "labels.tsv") == 0
     job = load(tmp_path / "jobs/new/job.toml")
     assert job.ingest is not None and job.ingest.input == ["../../*.jsonl", "s3://bucket/*.gz"]
-    assert job.retrieve is not None and job.retrieve.questions == '../../a "quoted" name.tsv'
+    assert job.retrieve is not None and job.retrieve.questions == '../../a "quoted"\nname.tsv'
     assert job.propagate is not None and job.propagate.labels == str(tmp_path / "labels.tsv")
     check_files(job, ["ingest", "retrieve", "rerank", "propagate"])
 
@@ -119,12 +119,14 @@ def test_a_job_takes_any_plan_that_ships(plan, tmp_path):
     assert job.rerank is not None and job.rerank.plan == plan
     assert job.rerank.answers.has_bar is (plan in ("sure", "sure-base"))
     assert plan_settings(job).stages[0].reranker == "cosinet"
+    check_files(job, ["rerank"])  # a checkpoint that ships is no file beside the job
 
 
 def test_a_job_for_files_that_are_missing_is_not_written(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert call("recipe", "job", "--pages", "crawl/*.gz") == 66
     assert call("recipe", "job", "--questions", "q.tsv") == 66
+    assert call("recipe", "job", "--pages", "**x") == 66
     err = capsys.readouterr().err
     assert "crawl/*.gz: no file matches" in err and "q.tsv: no such file" in err
     assert call("recipe", "wqa", "--plan", "full") == 78
