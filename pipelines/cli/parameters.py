@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
@@ -136,6 +137,14 @@ Metrics: TypeAlias = Annotated[
         help="Metrics to compute: MAP, MRR, and P@k, R@k, nDCG@k with any k.",
     ),
 ]
+
+
+def _is_price(kind: object, value: float | None) -> None:
+    if value is not None and not 0 <= value < inf:
+        raise ValueError("Must be a number from 0 up.")
+
+
+Price: TypeAlias = Annotated[float | None, Parameter(validator=_is_price)]
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
 Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
 """The command that runs. `command_line.run` fills it in."""

@@ -19,6 +19,7 @@ from answermill.pipelines.cli.parameters import (
     JobFile,
     NewFile,
     Overrides,
+    Price,
     Run,
     check_there,
     parse_columns,
@@ -102,7 +103,7 @@ def plan(
     ] = None,
     save_rates: Annotated[NewFile, Parameter(help="Write this machine's throughputs into this file.")] = None,
     price_per_hour: Annotated[
-        float | None, Parameter(help="Price of an hour of the machine, for what the run will cost.")
+        Price, Parameter(help="Price of an hour of the machine, for what the run will cost.")
     ] = None,
     json: Annotated[
         bool, Parameter(negative=(), help="Print one JSON object in place of the tables.")

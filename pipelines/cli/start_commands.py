@@ -46,7 +46,9 @@ class OwnFiles:
     ] = "default"
 
 
-def doctor(*, out: LocalOut = Path()) -> int:
+def doctor(
+    *, out: Annotated[LocalOut, Parameter(help="Folder of the run to be; it is not created.")] = Path()
+) -> int:
     """Report what is installed and what is missing on this machine, and what to type."""
     from answermill.pipelines.look.doctor import examine
 
