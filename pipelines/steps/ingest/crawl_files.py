@@ -8,6 +8,7 @@ import os
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -244,8 +245,12 @@ def _matching(job: Job, pattern: str, path: Path) -> list[Path]:
     store = store_of(path)
     if not store.is_local or Path(pattern).is_absolute():
         return [p for p in store.matches() if p.is_file()]
-    files = [p for p in job.folder.glob(pattern) if p.is_file()]
-    return files or [p for p in path.parent.glob(path.name) if p.is_file()]
+
+    for folder, name in ((job.folder, pattern), (path.parent, path.name)):
+        with suppress(ValueError):  # a part such as '**x' is no pattern before Python 3.13
+            if files := [p for p in folder.glob(name) if p.is_file()]:
+                return files
+    return []
 
 
 class FileList(Sequence[Input]):

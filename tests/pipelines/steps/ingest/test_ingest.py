@@ -293,6 +293,10 @@ def test_a_glob_finds_files_in_folders_relative_or_absolute(tmp_path, pattern):
     job = make_job(tmp_path, {}, input=[str(tmp_path / "none" / "*.jsonl")])
     with pytest.raises(JobError, match=r"/none/\*\.jsonl' is no file, folder or glob that finds files\n"):
         find_files(job, job.ingest)
+    for wrong in ("**x", str(tmp_path / "**x")):  # no pattern before Python 3.13
+        job = make_job(tmp_path, {}, input=[wrong])
+        with pytest.raises(JobError, match=r"\*\*x' is no file, folder or glob that finds files"):
+            find_files(job, job.ingest)
 
 
 @pytest.mark.parametrize(
