@@ -221,7 +221,7 @@ def passages(
     ],
     *,
     out: Annotated[
-        Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
+        LocalOut, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
     ],
     windows: Windows = Windows(),
     split: Split = USUAL_SPLIT,
@@ -293,7 +293,7 @@ def sentences(
     ],
     *,
     out: Annotated[
-        Path, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
+        LocalOut, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
     ],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
     licence: Annotated[str, LICENCE, Parameter(help="Licence of the set, for its card.")],
@@ -336,7 +336,7 @@ def sentences(
 def publish(
     data: Annotated[Path, Parameter(help="Folder that `answermill passages` wrote.")],
     *,
-    out: Annotated[Path, Parameter(help="Folder of the published set; it is created if it does not exist.")],
+    out: Annotated[LocalOut, Parameter(help="Folder of the set; it is created if it does not exist.")],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
     licence: Annotated[str, LICENCE, Parameter(help="Licence of the set itself, for its card.")],
     forms: Annotated[

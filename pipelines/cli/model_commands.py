@@ -71,7 +71,7 @@ def sweep(
         ),
     ],
     out: Annotated[
-        Path,
+        NewFolder,
         Parameter(
             help="Folder of the trainings, the table and the plots; it is created if it does not exist."
         ),
@@ -147,7 +147,7 @@ def tune(
         ),
     ],
     out: Annotated[
-        Path, Parameter(help="Folder for the tables and the plot; it is created if it does not exist.")
+        NewFolder, Parameter(help="Folder for the tables and the plot; it is created if it does not exist.")
     ],
     held_out: Annotated[
         Path | None, Parameter(help="Another data set, on which the chosen schedules are checked.")

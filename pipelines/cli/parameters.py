@@ -33,15 +33,28 @@ def _place(kind: object, tokens: Sequence[Token]) -> Path:
         raise JobError(str(e), SETTINGS) from e
 
 
+def _file_in_the_way(folder: Path) -> Path | None:
+    """The folder itself, or one above it, that is a file."""
+    return next((p for p in (folder, *folder.parents) if p.exists() and not p.is_dir()), None)
+
+
 def _check_new_files(kind: object, written: Path | tuple[Path, ...] | None) -> None:
     """Raise JobError (73) if a file to write is a folder, or would be in another file."""
     files = written if isinstance(written, tuple) else (written,)
     for file in filter(None, files):
         if file.is_dir():
             raise JobError(f"{file} is a folder; name a file in it", OUTPUT_EXISTS)
-        for parent in file.parents:
-            if parent.exists() and not parent.is_dir():
-                raise JobError(f"{file}: {parent} is a file, no folder; give another name", OUTPUT_EXISTS)
+        if (place := _file_in_the_way(file.parent)) is not None:
+            raise JobError(f"{file}: {place} is a file, no folder; give another name", OUTPUT_EXISTS)
+
+
+def _check_out(kind: object, folder: Path | None) -> None:
+    """Raise JobError (73) if --out, a folder to write into, is a file, or would be in one; not of a URL."""
+    if folder is None or not store_of(folder).is_local:
+        return
+    if (place := _file_in_the_way(folder)) is not None:
+        inside = "" if place == folder else f"{folder}: "
+        raise JobError(f"--out {inside}{place} is a file; give a folder", OUTPUT_EXISTS)
 
 
 def _check_plots(kind: object, files: tuple[Path, ...]) -> None:
@@ -59,6 +72,8 @@ PLACE = Parameter(converter=_place)
 """A path, or the URL of an object store."""
 NEW_FILE = Parameter(validator=_check_new_files)
 """A file that the command writes, on this machine."""
+NEW_FOLDER = Parameter(validator=_check_out)
+"""A folder that --out names to write into; it may be there."""
 NewFile: TypeAlias = Annotated[Path | None, NEW_FILE]
 Plots: TypeAlias = Annotated[
     tuple[Path, ...], Parameter(negative=(), consume_multiple=True, validator=_check_plots)
@@ -77,12 +92,16 @@ Out: TypeAlias = Annotated[
     ),
 ]
 LocalOut: TypeAlias = Annotated[
-    Path, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")
+    Path, NEW_FOLDER, Parameter(name="--out", help="Folder of the run; it is created if it does not exist.")
 ]
 Checkpoint: TypeAlias = Annotated[
-    Path, Parameter(name="--out", help="Folder of the checkpoint; it is created if it does not exist.")
+    Path,
+    NEW_FOLDER,
+    Parameter(name="--out", help="Folder of the checkpoint; it is created if it does not exist."),
 ]
-NewFolder: TypeAlias = Annotated[Path, Parameter(help="Folder to write; if it exists, it must be empty.")]
+NewFolder: TypeAlias = Annotated[
+    Path, NEW_FOLDER, Parameter(help="Folder to write; if it exists, it must be empty.")
+]
 Overrides: TypeAlias = Annotated[
     tuple[str, ...],
     Parameter(
@@ -178,11 +197,7 @@ class Split:
 
     split: Annotated[
         tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")
-    ] = (
-        0.8,
-        0.1,
-        0.1,
-    )
+    ] = (0.8, 0.1, 0.1)
     split_file: Annotated[
         Path | None,
         Parameter(

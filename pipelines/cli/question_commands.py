@@ -14,6 +14,7 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from answermill.pipelines.cli.parameters import (
+    NEW_FOLDER,
     PLACE,
     ColumnNames,
     JobFile,
@@ -88,7 +89,7 @@ def plan(
     out: Annotated[
         Path | None,
         PLACE,
-        NewFile,
+        NEW_FOLDER,
         Parameter(
             help="Folder of the run to be: the plan is written there, as plan.json, to be compared with "
             "what comes."
@@ -209,13 +210,11 @@ def tune_bm25(
     out: Annotated[
         Path,
         PLACE,
-        NewFile,
         Parameter(help="Folder of the job's run, or its URL; it needs shards/, and is not changed."),
     ],
     labels: Annotated[
         Path,
         PLACE,
-        NewFile,
         Parameter(help="Labels of a dev set: a file as of propagate.labels, or a folder below labels/."),
     ],
     columns: ColumnNames = (),

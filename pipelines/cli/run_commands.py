@@ -14,7 +14,15 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import JobWork
-from answermill.pipelines.cli.parameters import PLACE, RECOGNISED, DatasetForm, Price, Run, check_there
+from answermill.pipelines.cli.parameters import (
+    NEW_FOLDER,
+    PLACE,
+    RECOGNISED,
+    DatasetForm,
+    Price,
+    Run,
+    check_there,
+)
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError, counted
 
@@ -162,6 +170,7 @@ class ReportFiles:
     out: Annotated[
         Path | None,
         PLACE,
+        NEW_FOLDER,
         Parameter(help="Folder to write into; by default that of the run, or of the second run."),
     ] = None
     excel: Annotated[

@@ -90,7 +90,10 @@ def materials(
 
 def sample(
     *,
-    out: LocalOut = Path("sample"),
+    out: Annotated[
+        LocalOut,
+        Parameter(help="Folder for the sample and its runs; it is created if it does not exist."),
+    ] = Path("sample"),
     plan: Annotated[
         PlanName,
         Parameter(
@@ -139,7 +142,7 @@ def recipe(
     ],
     *,
     out: Annotated[
-        Path, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")
+        LocalOut, Parameter(help="Folder to write NAME.toml into; it is created if it does not exist.")
     ] = Path(),
     body: Annotated[
         Literal["default", "base"],

@@ -6,13 +6,15 @@ import inspect
 import json
 import shutil
 from pathlib import Path
+from typing import get_type_hints
 
 import pyarrow.parquet as pq
 import pytest
+from cyclopts import Parameter
 
 import answermill as am
 from answermill.__main__ import main
-from answermill.commands import BY_HAND, COMMANDS, function_name
+from answermill.commands import BY_HAND, COMMANDS, _options, function_name
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
@@ -139,3 +141,21 @@ def test_what_the_command_line_refuses_is_refused_here_too(tmp_path: Path) -> No
     with pytest.raises(JobError, match="seed: Must be >= 0") as e:
         am.static_encoder(tmp_path, out=tmp_path / "new", seed=-1)
     assert e.value.code == USAGE
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "completion"])
+def test_every_mark_of_an_option_is_one_that_the_command_line_reads(name: str) -> None:
+    function = APP[name].default_command
+    assert function is not None
+    kinds = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        for option in _options(parameter.name, kinds[parameter.name], parameter.default):
+            assert all(isinstance(mark, Parameter) for mark in option.marks), option.name
+
+
+def test_a_report_is_not_begun_where_a_file_stands_in_its_folder_s_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(JobError, match="is a file; give a folder") as e:
+            am.report(tmp_path, out=out)
+        assert e.value.code == OUTPUT_EXISTS

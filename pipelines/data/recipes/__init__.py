@@ -29,14 +29,12 @@ def copy_to(name: str, folder: Path, body: Body = "default", choices: JobChoices
     """Write <name>.toml into a folder; returns its path. `body`: size of the model that `adapt` begins with;
     `choices`: what `job` or `wqa` says, with paths from the current folder.
 
-    Raises JobError: 66 if a file of the choices is missing; 73 if a different file has that name, or the
-    folder is a file; 78 if a recipe is given what it does not take.
+    Raises JobError: 66 if a file of the choices is missing; 73 if a different file has that name;
+    78 if a recipe is given what it does not take.
     """
     if body != "default" and name != "adapt":
         raise JobError(f"--body {body} is for `adapt` alone; leave it out", SETTINGS)
     _check_taken(name, choices)
-    if folder.exists() and not folder.is_dir():
-        raise JobError(f"--out {folder} is a file; give a folder", OUTPUT_EXISTS)
     template, target = FOLDER / f"{name}.toml", folder / f"{name}.toml"
     content = choices.beside(folder).text(template)
     for text, of_body in _OF_BODY[body].items():

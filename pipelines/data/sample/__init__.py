@@ -9,7 +9,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from answermill.files.atomic_files import replacing
-from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.shipped_plans import PLANS as PLANS
 
 FILES = (
@@ -24,10 +23,8 @@ FILES = (
 def copy_to(folder: Path) -> Path:
     """Copy the sample into a folder, which is created if it does not exist; returns the job file's path.
 
-    A file that is there already stays as it is. Raises JobError (73) if the folder is a file.
+    A file that is there already stays as it is.
     """
-    if folder.exists() and not folder.is_dir():
-        raise JobError(f"--out {folder} is a file; give a folder", OUTPUT_EXISTS)
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if not (folder / name).exists():

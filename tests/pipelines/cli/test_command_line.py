@@ -73,10 +73,35 @@ def test_a_file_to_write_is_refused_before_any_work(name, option, checks, takes_
     check(Path, (tmp_path / "new.svg",) if takes_several else tmp_path / "new.svg")
     for place, reason in (
         ("folder.svg", "is a folder; name a file in it"),
-        ("file/new.svg", "is a file, no"),
+        ("file/new.svg", "/file is a file, no folder; give another name"),
     ):
         with pytest.raises(JobError, match=reason) as e:
             check(Path, (tmp_path / place,) if takes_several else tmp_path / place)
+        assert e.value.code == OUTPUT_EXISTS
+
+
+def folders_to_write():
+    """(command, option, its check) of each option that names a folder to write. Those of a job are refused
+    by the job, which tells --on-failure."""
+    for name, command in COMMANDS.items():
+        for argument in command.assemble_argument_collection():
+            text = argument.parameter.help or ""
+            is_of_job = "or its URL" in text
+            is_written = text.startswith("Folder to write") or "it is created" in text or "is written" in text
+            if text.startswith("Folder ") and is_written and not is_of_job:
+                yield name, argument.names[0], argument.parameter.validator
+
+
+@pytest.mark.parametrize(("name", "option", "checks"), list(folders_to_write()))
+def test_a_folder_to_write_is_refused_before_any_work(name, option, checks, tmp_path):
+    assert option == "--out"  # which the check says
+    (check,) = checks
+    (tmp_path / "file").touch()
+    for place in (tmp_path, tmp_path / "new"):
+        check(Path, place)
+    for place in (tmp_path / "file", tmp_path / "file" / "new" / "run"):
+        with pytest.raises(JobError, match=r"^--out .*/file is a file; give a folder\n") as e:
+            check(Path, place)
         assert e.value.code == OUTPUT_EXISTS
 
 
