@@ -126,7 +126,6 @@ LONG_SETS = {
     "wikiqa": SETS["wikiqa"],
     "insuranceqa": SETS["insuranceqa"]._replace(epochs=LONG_EPOCHS, seeds=3, attention=768),
 }
-UNTRAINED_SETS = {name: SETS[name]._replace(variants=(), seeds=0) for name in ("wikiqa", "squad")}
 RESULTS = {
     "short": "hashing_quality",
     "shipped": "hashing_quality_shipped",
@@ -136,6 +135,7 @@ RESULTS = {
 """Value of --regime → its saved result."""
 FILTERED, SHORTENED = ("wikiqa", "squad"), ("insuranceqa", "squad")
 """Sets for which `prepare` writes the training data, and those for which it writes a small dev set."""
+UNTRAINED_SETS = {name: SETS[name]._replace(variants=(), seeds=0) for name in FILTERED}
 
 
 class Run(NamedTuple):
