@@ -72,8 +72,9 @@ class Int8Linear(nn.Module):
             first = -self.least / step
         step.clamp_(min=torch.finfo(rows.dtype).tiny)  # of a row of zeros
 
-        # 0.5 more, since the conversion cuts the fraction off.
-        return (rows * step.reciprocal()).add_(first + 0.5).to(torch.uint8), step
+        # 0.5 more, since the conversion cuts the fraction off. From float to uint8 PyTorch converts number by
+        # number, which takes three times as long as by way of int16.
+        return (rows * step.reciprocal()).add_(first + 0.5).to(torch.int16).to(torch.uint8), step
 
     def product(self, whole: Tensor) -> Tensor:
         """[n, outputs]: product of whole numbers and weights, in units of each row's step."""
