@@ -18,6 +18,7 @@ The weights are the shipped cascade's, or another's with --checkpoint.
 
 from __future__ import annotations
 
+import copy
 import os
 import statistics
 import tempfile
@@ -147,11 +148,13 @@ class Ours(NamedTuple):
 
     @classmethod
     def of(cls, model: CascadeModel, tokeniser: Tokeniser, precision: StagePrecision = "auto") -> Ours:
-        """The cascade, and the monolithic model that ends with its last classifier."""
-        whole = CascadeModel(model.encoder, model.exits[-1:])
+        """The cascade, and the monolithic model that ends with its last classifier. Both read the sentence
+        alone, as `predict` does, whatever else the checkpoint reads."""
+        alone, whole = copy.copy(model), CascadeModel(model.encoder, model.exits[-1:])
+        alone.reading = whole.reading = replace(model.reading, context=("sentence",))
         whole.classifiers[0] = model.classifiers[-1]
         drops = (ALPHA,) * (len(model.exits) - 1)
-        cascade = Cascade(model, tokeniser, drops, precision=precision)
+        cascade = Cascade(alone, tokeniser, drops, precision=precision)
         return cls(Pointwise(whole, tokeniser, precision=precision), cascade, tokeniser)
 
     def runs(self, lists: Sequence[RankedList]) -> Runs:
