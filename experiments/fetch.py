@@ -27,6 +27,7 @@ from answermill.pipelines.errors import (
     UNAVAILABLE,
     USAGE,
     JobError,
+    check_file,
     disk_message,
 )
 from experiments.published_content import write
@@ -116,8 +117,8 @@ def sources(wanted: PublishedSet, data: Path, folder: Path, brought: Sequence[Pa
         known = ", ".join(sorted(names))
         raise JobError(f"{unknown[0]}: is no file of {wanted.name}; they are named {known}", USAGE)
 
-    if missing := [path for path in brought if not path.is_file()]:
-        raise JobError(f"{missing[0]}: no such file", INPUT_MISSING)
+    for each in brought:
+        check_file(each)
 
     files = {}
     for source in wanted.sources:

@@ -66,6 +66,28 @@ class JobError(Exception):
         return str(self.args[0])
 
 
+def check_file(path: Path, key: str = "", advice: str = "") -> None:
+    """Raise JobError as `no_file` if the path is not that of a file."""
+    if not path.is_file():
+        raise no_file(path, key, advice)
+
+
+def no_file(path: Path, key: str = "", advice: str = "") -> JobError:
+    """An error (66) about a path where nothing is, or something other than a file. `key`: the setting or
+    option that names it; `advice`: how to come by such a file."""
+    problem = ": no such file"
+    if path.exists():
+        problem = " is a folder; give a file" if path.is_dir() else " is a pipe or a device; give a file"
+    return JobError(f"{key and f'{key} '}{path}{problem}{advice and f'; {advice}'}", INPUT_MISSING)
+
+
+def check_folder(path: Path, key: str = "") -> None:
+    """Raise JobError (66) if the path is not that of a folder. `key` as of `no_file`."""
+    if not path.is_dir():
+        problem = " is a file; give a folder" if path.exists() else ": no such folder"
+        raise JobError(f"{key and f'{key} '}{path}{problem}", INPUT_MISSING)
+
+
 class EngineEnded(JobError):
     """An engine ended the job for a reason other than a unit's error, such as a lost worker."""
 

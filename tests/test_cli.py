@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -110,7 +111,31 @@ def test_a_price_is_a_number_from_0_up(capsys, command, price):
 
 def test_a_missing_job_file_and_a_folder_in_its_place(folder, capsys):
     assert refused(capsys, "run", folder / "absent.toml", "--out", folder / "run")[0] == 66
-    assert refused(capsys, "run", folder, "--out", folder / "run")[0] == 66
+    code, err = refused(capsys, "run", folder, "--out", folder / "run")
+    assert code == 66 and f"{folder} is a folder; give a file; " in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "dataset FOLDER",
+        "candidates FOLDER --out new",
+        "tune cascade --dev FOLDER --out new",
+        "train FOLDER --out new",
+        "plan JOB --rates FOLDER",
+        "night FOLDER --runs new",
+    ],
+)
+def test_a_folder_in_the_place_of_a_file_is_named_as_one(folder, capsys, monkeypatch, command):
+    monkeypatch.chdir(folder)
+    words = command.replace("FOLDER", "weights").replace("JOB", "job.toml").split()
+    code, err = refused(capsys, *words)
+    assert code == 66 and "weights is a folder; give a file" in err
+
+
+def test_a_pipe_in_the_place_of_a_file_is_named_as_one(folder, capsys):
+    os.mkfifo(folder / "pipe")
+    assert f"{folder / 'pipe'} is a pipe" in refused(capsys, "dataset", folder / "pipe")[1]
 
 
 def test_a_file_where_the_run_should_go(folder, capsys):
@@ -261,7 +286,7 @@ def test_rerank_alone_looks_for_models_before_any_work(finished, capsys):
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.1.checkpoint='x'")
     assert code == 78 and "rerank.stages.1: complete_sentence takes no checkpoint" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='x'")
-    assert code == 66 and "rerank.stages.0.checkpoint: " in err and "x: no such file or folder" in err
+    assert code == 66 and "rerank.stages.0.checkpoint: " in err and "x: no such folder" in err
     code, err = refused(capsys, "rerank", job, "--out", run, "--set", "rerank.stages.0.checkpoint='run'")
     assert code == 78 and "is no checkpoint of cosinet" in err
     assert not (run / "_work").exists()

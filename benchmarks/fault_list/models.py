@@ -93,7 +93,7 @@ FAULTS = (
     Fault(
         "cascade: weights a pickle", overwritten(weights("cascade"), b"\x80\x04N."), REDO, 65, "not the file"
     ),
-    Fault("cascade: lost", removed("checkpoints/cascade"), REDO, 66, "no such file or folder", "restore"),
+    Fault("cascade: lost", removed("checkpoints/cascade"), REDO, 66, "no such folder", "restore"),
     Fault("config of another model", copied(config("cascade"), config("peasi.pr")), REDO, 65, "not the file"),
     Fault(
         "cosinet: other words",

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from answermill.files.remote import as_path
 from answermill.files.store import fetch, fetch_tree, store_of
 from answermill.pipelines.config.rerank_section import further_keys, settings_of, with_stages
-from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError, no_file
 from answermill.pipelines.specs.shipped_plans import SHIPPED, shipped_file
 from answermill.ranking.entry import StageSettings
 from answermill.schemas import plug_ins
@@ -74,11 +74,11 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """
     try:
         settings = tomllib.loads(as_path(path).read_text(encoding="utf-8-sig"))
-    except FileNotFoundError:
-        raise JobError(
-            f"{path}: no such file; `answermill recipe job` writes a job for your pages, `answermill sample` "
-            "one for its own, `answermill recipe peasi` a training file",
-            INPUT_MISSING,
+    except (FileNotFoundError, IsADirectoryError):
+        raise no_file(
+            path,
+            advice="`answermill recipe job` writes a job for your pages, `answermill sample` one for its "
+            "own, `answermill recipe peasi` a training file",
         ) from None
     except (ValueError, RecursionError) as e:  # no TOML, not UTF-8, numbers too long, brackets too deep
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from answermill.pipelines.data.formats import code_of_form, read_dataset, row_count
 from answermill.pipelines.data.formats.format import Form, table_form
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError, counted
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file, counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.outcome import Outcome
@@ -37,8 +37,7 @@ def write_candidates(files: Sequence[Path], out: Path, form: Form = None) -> str
     or another process is writing there; else as `read_dataset` does.
     """
     for file in files:
-        if not file.is_file():
-            raise JobError(f"{file}: no such file", INPUT_MISSING)
+        check_file(file)
 
     inputs = {
         f"{n}: {file.name}": table_form(form).columns.digest(file) for n, file in enumerate(files, 1)

@@ -33,7 +33,7 @@ from answermill.pipelines.data.formats.rows_in_order import in_order
 from answermill.pipelines.data.formats.tabular import label_advice
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, check_file
 from answermill.schemas import plug_ins
 from answermill.schemas.labels import LabelledCandidate
 
@@ -71,8 +71,7 @@ def read_dataset(
     file is not recognised; and while it reads: 65, with the line, if a row is wrong. No row is skipped for
     being wrong.
     """
-    if not path.is_file():
-        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    check_file(path)
     name, columns = table_form(form)
     name = name or recognise(path, columns)
     known = ", ".join(reader.name for reader in known_formats())

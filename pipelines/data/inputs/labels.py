@@ -14,7 +14,7 @@ from answermill.indexing.labels.given_labels import GIVEN_LABEL, Contradiction, 
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.label_tables import label_batches
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError, check_file
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.collect import COLLECTED, LABELS
 from answermill.schemas.annotation import ResolvedLabel
@@ -48,8 +48,7 @@ class LabelSource:
             folder = collected_labels(run)
             return cls(folder, LABELS.name, Folder.open(folder, LABELS))
         path = job.path(job.propagate.labels)
-        if not path.is_file():
-            raise JobError(f"propagate.labels: {path}: no such file", INPUT_MISSING)
+        check_file(path, "propagate.labels:")
         columns = Columns.of(job.propagate.columns, "propagate.columns")
         return cls(path, path.name, columns=columns)
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns, TableKind
 from answermill.pipelines.data.inputs.parquet_batches import parquet_rows
 from answermill.pipelines.data.inputs.text_lines import bad, csv_lines, json_lines, tab_lines
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,7 @@ class TableRow:
 def table_rows(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Iterator[TableRow]:
     """The rows of a file in any of the formats. Raises JobError: 66 if the file is missing; 65, with the
     line, where it cannot be read, or lacks a column that the user has named."""
-    if not path.is_file():
-        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    check_file(path)
 
     ending = path.name.removesuffix(".gz").rpartition(".")[2].lower()
     if ending == "parquet":

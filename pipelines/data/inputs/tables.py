@@ -24,7 +24,7 @@ from answermill.pipelines.data.inputs.table_rows import needed_cell, table_rows
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.data.splits import SPLITS as SPLIT_NAMES
 from answermill.pipelines.data.splits import Split
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 from answermill.schemas.corpus import Question
 from answermill.schemas.labels import LabelledPassage
 
@@ -165,8 +165,7 @@ def read_passages(path: Path) -> list[list[LabelledPassage]]:
 def passage_rows(path: Path) -> Iterator[LabelledPassage]:
     """Labelled passages, as `answermill passages` writes them, in the file's order. Raises JobError (65,
     66)."""
-    if not path.is_file():
-        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    check_file(path)
 
     names = LabelledPassage.schema().names
     is_empty = True

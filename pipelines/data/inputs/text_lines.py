@@ -17,7 +17,7 @@ from typing import IO, Any, cast
 
 from answermill.files.store import fetch
 from answermill.indexing.crawl.raw_page import MAX_BODY
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 
 _IN_QUOTES = re.compile(r'"(?:[^"]|"")*"')
 _QUOTED = re.compile(r'"(?:[^"]*"")+[^"]*"|"[^"\r]*\r[^"]*"')  # for what is in it: quotes, or a line end
@@ -42,8 +42,7 @@ def bad(path: Path, where: int | str, problem: str) -> JobError:
 def open_bytes(path: Path) -> IO[bytes]:
     """The file's bytes, unpacked if it is gzip, whatever its name. Raises JobError: 66 if it is missing, 65
     as `refuse_other_kinds`."""
-    if not path.is_file():
-        raise JobError(f"{path}: no such file", INPUT_MISSING)
+    check_file(path)
     local = fetch(path)
     with local.open("rb") as file:
         head = file.read(16)

@@ -23,7 +23,7 @@ from answermill.pipelines.data.publish.card import Card, Origin, SplitCounts
 from answermill.pipelines.data.publish.formats import FORMS, QuestionRows, judged, sentences
 from answermill.pipelines.data.publish.training_passages import SUMMARY
 from answermill.pipelines.data.splits import SPLITS, Split
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, check_file
 from answermill.pipelines.runs.manifests.manifest import read_manifest
 from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
 from answermill.pipelines.runs.spec import FolderSpec
@@ -144,8 +144,7 @@ def read(data: Path) -> Iterator[tuple[Split, list[LabelledPassage]]]:
     """Split and rows of each question, in the files' order. Raises JobError (66, 65)."""
     for split in SPLITS:
         path = data / f"{split}.parquet"
-        if not path.is_file():
-            raise JobError(f"{path}: no such file; {AGAIN}", INPUT_MISSING)
+        check_file(path, advice=AGAIN)
         try:
             with open_parquet(path) as file:
                 rows = (row for batch in file.iter_batches(512) for row in LabelledPassage.rows(batch))

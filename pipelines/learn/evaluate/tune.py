@@ -19,7 +19,7 @@ from answermill.files.atomic_files import write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError, check_file
 from answermill.pipelines.learn.evaluate.plot import PlotMark, plot
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.steps.models import device_of
@@ -213,8 +213,8 @@ def tune_files(
     """Tune the cascade of a checkpoint. Raises JobError: 66 where a file is missing, 78 where it is no
     cascade's checkpoint."""
     for file in (dev, held_out):
-        if file is not None and not file.is_file():
-            raise JobError(f"{file}: no such file", INPUT_MISSING)
+        if file is not None:
+            check_file(file)
     try:
         model = load_reranker("cascade", checkpoint, model=find_model, device=device_of("auto"))
     except ValueError as e:

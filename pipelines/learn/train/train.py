@@ -25,7 +25,7 @@ from answermill.pipelines.data.formats.format import TableForm
 from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import passage_rows
 from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError, check_file
 from answermill.pipelines.learn.train.curves import EVENTS, tensorboard, write_curves
 from answermill.pipelines.learn.train.teachers import table_file, teach
 from answermill.pipelines.learn.train.training_card import CARD, card, without_folders
@@ -59,8 +59,7 @@ def run(job: TrainJob, out: Path, events: bool = False) -> Iterator[str]:
         job = job.model_copy(update={"train": job.train.model_copy(update={"precision": precision})})
     files = list(_files(job))
     for file in files:
-        if not file.is_file():
-            raise JobError(f"{file}: no such file", INPUT_MISSING)
+        check_file(file)
 
     digests = {str(file): sha256(file) for file in files} | code_of_form(data_form(job))
     decisive = [

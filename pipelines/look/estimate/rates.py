@@ -11,7 +11,7 @@ from pathlib import Path
 
 from answermill.files.atomic_files import WrongShape, read_json, write_text
 from answermill.pipelines.config.growth import WholeStep
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, no_file
 from answermill.pipelines.look.estimate.sample_runs import Sample
 from answermill.pipelines.specs.registry import AnyStep
 from answermill.pipelines.specs.run import Run
@@ -63,8 +63,8 @@ class Rates:
         advice = "`answermill plan JOB.toml --save-rates FILE` writes"
         try:
             return read_json(file, cls)
-        except FileNotFoundError:
-            raise JobError(f"--rates {file}: no such file; {advice} it", INPUT_MISSING) from None
+        except (FileNotFoundError, IsADirectoryError):
+            raise no_file(file, "--rates", f"{advice} it") from None
         except WrongShape as e:
             raise JobError(f"--rates: {e}; {advice} such a file", BAD_DATA) from e
 

@@ -11,7 +11,7 @@ from answermill.files.store import publishing
 from answermill.pipelines.config.job_file import Annotate, Job
 from answermill.pipelines.data.annotation_tools import TOOLS
 from answermill.pipelines.data.annotation_tools.tool import Model
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 from answermill.pipelines.runs.manifests.run_folder import stage_name
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.annotate import (
@@ -32,10 +32,9 @@ def read_guidelines(job: Job, settings: Annotate) -> str:
     if settings.guidelines is None:
         return packs.default_guidelines()
     path = job.path(settings.guidelines)
+    check_file(path, "annotate.guidelines:")
     try:
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise JobError(f"annotate.guidelines: {path}: no such file", INPUT_MISSING) from None
     except UnicodeDecodeError as e:
         raise JobError(f"annotate.guidelines: {path}: not UTF-8: {e}", BAD_DATA) from e
 

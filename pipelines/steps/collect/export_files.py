@@ -31,7 +31,7 @@ from answermill.pipelines.data.inputs.text_lines import (
     refuse_half_pairs,
     refuse_other_kinds,
 )
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 
 NumberedRow: TypeAlias = tuple[int, Mapping[str, Any]]
 """(place, values) of a row; the place is the line in JSON lines and CSV, the number of the record in a JSON
@@ -51,10 +51,7 @@ class ExportFile:
         if it is missing, 65 if it cannot be read."""
         in_small_letters = {name: column.casefold() for name, column in columns.named.items()}
         self._columns = replace(columns, named=in_small_letters)
-        if path.is_dir():
-            raise JobError(f"{path} is a folder; name the files in it", INPUT_MISSING)
-        if not path.is_file():
-            raise JobError(f"{path}: no such file", INPUT_MISSING)
+        check_file(path)
         self.path, self.size, self.position = path, path.stat().st_size, 0
         self._where, self._unit = 0, "line"
         with path.open("rb") as file:

@@ -9,7 +9,7 @@ from answermill.files.atomic_files import write_text
 from answermill.indexing.documents.block_list import BlockList
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 
 _BLOCKED = "blocked.txt"
 """File of the step's work folder that holds the list's lines."""
@@ -21,8 +21,7 @@ def list_file(job: Job, settings: Ingest) -> Path | None:
     if not settings.block_list:
         return None
     path = job.path(settings.block_list)
-    if not path.is_file():
-        raise JobError(f"ingest.block_list: {path}: no such file", INPUT_MISSING)
+    check_file(path, "ingest.block_list:")
     try:
         blocked = BlockList(text for _, text in lines(path))
     except ValueError as e:

@@ -25,7 +25,7 @@ from answermill.pipelines.data.inputs.text_lines import lines
 from answermill.pipelines.engine.protocol import Engine, Units
 from answermill.pipelines.engine.runner import open_engine
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, check_file
 from answermill.pipelines.runs.counts import Tally
 from answermill.pipelines.runs.manifests.outcome import Outcome
 from answermill.pipelines.runs.manifests.part import Part
@@ -52,8 +52,7 @@ def list_file(job: Job, settings: Ingest) -> Path | None:
     if not settings.domain_list:
         return None
     path = job.path(settings.domain_list)
-    if not path.is_file():
-        raise JobError(f"ingest.domain_list: {path}: no such file", INPUT_MISSING)
+    check_file(path, "ingest.domain_list:")
     return path
 
 

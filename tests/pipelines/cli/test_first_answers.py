@@ -46,7 +46,7 @@ def test_what_needs_no_model_loads_none(tmp_path):
 
     job, out = str(copy_to(tmp_path)), str(tmp_path / "run")
     absent, labels = str(tmp_path / "absent.parquet"), str(tmp_path / "labels.tsv")
-    missing = f"{absent}: no such file or folder"
+    missing = f"{absent}: no such f"  # a file, a folder or both
     data = f'[data]\ntrain = ["{absent}"]\ndev = ["{labels}"]\nname = "n"\nlicence = "l"\n'
     (tmp_path / "train.toml").write_text(data + '[model]\nreranker = "cosinet"\nembeddings = "x"\n')
     cases = [
