@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.cli.ending import Command
-from answermill.pipelines.cli.parameters import PLACE, refuse_urls
+from answermill.pipelines.cli.parameters.arguments import PLACE, refuse_urls
 from answermill.pipelines.cli.streams import collected_lines
 from answermill.pipelines.errors import UNEXPECTED, USAGE, JobError
 from answermill.pipelines.runs.shown import html_of

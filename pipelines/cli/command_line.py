@@ -23,7 +23,7 @@ from answermill.pipelines.cli import (
     start_commands,
 )
 from answermill.pipelines.cli.ending import Command
-from answermill.pipelines.cli.parameters import refuse_urls
+from answermill.pipelines.cli.parameters.arguments import refuse_urls
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.schemas.plug_ins import allow
 

@@ -9,18 +9,15 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from answermill.pipelines.cli.parameters import (
+from answermill.pipelines.cli.parameters.arguments import (
     LICENCE,
-    RECOGNISED,
-    USUAL_SPLIT,
     ColumnNames,
-    DatasetForm,
     LocalOut,
     NewFile,
-    Split,
     check_there,
     parse_columns,
 )
+from answermill.pipelines.cli.parameters.option_groups import RECOGNISED, USUAL_SPLIT, DatasetForm, Split
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 

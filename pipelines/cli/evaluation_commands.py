@@ -13,24 +13,26 @@ from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 from answermill.files.remote import as_path
-from answermill.pipelines.cli.parameters import (
-    BY_FINAL_ORDER,
+from answermill.pipelines.cli.parameters.arguments import (
     METRICS,
     NEW_FILE,
+    PLACE,
+    NewFile,
+    Plots,
+    check_there,
+)
+from answermill.pipelines.cli.parameters.option_groups import (
+    BY_FINAL_ORDER,
     NO_FILES,
     NO_MARGIN,
-    PLACE,
     RECOGNISED,
     USUAL_DRAWS,
     ComparisonFiles,
     DatasetForm,
     Margin,
     Measure,
-    NewFile,
-    Plots,
     Resampling,
     ScoreOptions,
-    check_there,
 )
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError

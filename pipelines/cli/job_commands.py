@@ -27,7 +27,7 @@ from answermill.pipelines.cli.job_work import (
     Outlets,
     Sharing,
 )
-from answermill.pipelines.cli.parameters import PLACE, JobFile, Out, Overrides, Running
+from answermill.pipelines.cli.parameters.arguments import PLACE, JobFile, Out, Overrides, Running
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines

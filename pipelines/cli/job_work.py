@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.ending import Command
-from answermill.pipelines.cli.parameters import NewFile
+from answermill.pipelines.cli.parameters.arguments import NewFile
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.runs.watch import log_lines

@@ -10,23 +10,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Group, Parameter
 
 from answermill.files.extras import need
-from answermill.pipelines.cli.parameters import (
+from answermill.pipelines.cli.parameters.arguments import (
     NEW_FILE,
     PLACE,
-    RECOGNISED,
-    USUAL_FIT,
     Checkpoint,
     ColumnNames,
-    DatasetForm,
     NewFolder,
     Seed,
     TensorBoard,
     TrainingFile,
     TrainingOverrides,
-    WeightFit,
     check_there,
     parse_columns,
 )
+from answermill.pipelines.cli.parameters.option_groups import RECOGNISED, USUAL_FIT, DatasetForm, WeightFit
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 

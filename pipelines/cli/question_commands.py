@@ -13,7 +13,7 @@ from typing import Annotated, TextIO
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
-from answermill.pipelines.cli.parameters import (
+from answermill.pipelines.cli.parameters.arguments import (
     NEW_FOLDER,
     PLACE,
     ColumnNames,

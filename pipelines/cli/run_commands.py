@@ -14,15 +14,8 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import JobWork
-from answermill.pipelines.cli.parameters import (
-    NEW_FOLDER,
-    PLACE,
-    RECOGNISED,
-    DatasetForm,
-    Price,
-    Run,
-    check_there,
-)
+from answermill.pipelines.cli.parameters.arguments import NEW_FOLDER, PLACE, Price, Run, check_there
+from answermill.pipelines.cli.parameters.option_groups import RECOGNISED, DatasetForm
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError, counted
 

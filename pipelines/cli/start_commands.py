@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import DEFAULTS, JobWork, Outlets
-from answermill.pipelines.cli.parameters import PLACE, CommandLine, LocalOut, Overrides, Running
+from answermill.pipelines.cli.parameters.arguments import PLACE, CommandLine, LocalOut, Overrides, Running
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import UNAVAILABLE
 from answermill.pipelines.specs.shipped_plans import PlanName

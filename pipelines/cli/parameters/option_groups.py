@@ -1,0 +1,202 @@
+"""Groups of options that several commands share, or that one of them takes as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from answermill.pipelines.cli.parameters.arguments import (
+    METRICS,
+    NEW_FILE,
+    PLACE,
+    ColumnNames,
+    Form,
+    Metrics,
+    NewFile,
+    Protocol,
+    parse_columns,
+)
+
+if TYPE_CHECKING:
+    from answermill.pipelines.data.formats.format import TableForm
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatasetForm:
+    """Form and columns of a labelled data set."""
+
+    form: Form = None
+    columns: ColumnNames = ()
+
+    def parse(self, are_of_several: bool = False) -> TableForm:
+        """Raises JobError (2) if the names of columns are wrong. They may be those of several tables."""
+        from answermill.pipelines.data.formats.format import TableForm
+
+        return TableForm(self.form, parse_columns(self.columns, are_of_several))
+
+
+RECOGNISED = DatasetForm()
+"""A data set whose form is recognised, and whose columns have usual names."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Division of the questions into train, dev and test."""
+
+    split: Annotated[
+        tuple[float, float, float], Parameter(negative=(), help="Shares of the questions: train, dev, test.")
+    ] = (0.8, 0.1, 0.1)
+    split_file: Annotated[
+        Path | None,
+        Parameter(
+            help="question_id and train, dev or test, as TSV, CSV, JSONL or Parquet; replaces --split and "
+            "its seed."
+        ),
+    ] = None
+    columns: ColumnNames = ()
+    similar: Annotated[
+        float,
+        Parameter(
+            help="Questions whose words have at least this Jaccard similarity are nearly the same and share "
+            "a split."
+        ),
+    ] = 0.8
+    keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
+    seed: Annotated[int, Parameter(help="Seed of the split, and of what is drawn.")] = 0
+
+
+USUAL_SPLIT = Split()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Labels and metrics by which scores are measured."""
+
+    labels: Annotated[
+        Path,
+        PLACE,
+        Parameter(
+            help="A data set (see `answermill dataset`), a folder below labels/, TREC or BEIR qrels, or a "
+            "table of question_id, candidate_id, label."
+        ),
+    ]
+    protocol: Protocol = "answerable"
+    metrics: Metrics = METRICS
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Margin:
+    """Limit beyond which B counts as worse than A."""
+
+    metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
+    margin: Annotated[
+        float | None,
+        Parameter(help="Exit with 3 if B is worse than A by more than this; from 0 to 1, e.g. 0.005."),
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resampling:
+    """Rounds and seed of the randomisation test and of the bootstrap."""
+
+    rounds: Annotated[
+        int, Parameter(help="Rounds of the randomisation test and of the bootstrap.", validator=Number(gte=1))
+    ] = 10_000
+    seed: Annotated[
+        int, Parameter(help="Seed of the randomisation test and of the bootstrap.", validator=Number(gte=0))
+    ] = 0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonFiles:
+    """Files that a comparison is written to."""
+
+    json: Annotated[
+        NewFile, Parameter(help="Write everything, all flipped questions included, as JSON; of two runs.")
+    ] = None
+    table: Annotated[
+        tuple[Path, ...],
+        NEW_FILE,
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="Write the table of all runs, as .md, .tex or both; p is corrected by Holm.",
+        ),
+    ] = ()
+
+
+NO_MARGIN, USUAL_DRAWS, NO_FILES = Margin(), Resampling(), ComparisonFiles()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightFit:
+    """Settings by which weights are fitted and judged."""
+
+    penalty: Annotated[
+        float,
+        Parameter(
+            help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are "
+            "few."
+        ),
+    ] = 0.005
+    folds: Annotated[
+        int,
+        Parameter(
+            help="Parts of the questions. Each is ordered by weights that were fitted without it, for the "
+            "figures."
+        ),
+    ] = 5
+    seed: Annotated[
+        int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")
+    ] = 0
+
+
+USUAL_FIT = WeightFit()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """Choice of a folder's scores, and ranking of a data set."""
+
+    by: Annotated[
+        str,
+        Parameter(
+            help="Order of a scored/ folder: final, position (the original order), the name of a stage (its "
+            "scores), or the "
+            "weights of an ensemble, e.g. '0.5 * a + 0.5 * b'."
+        ),
+    ] = "final"
+    checkpoint: Annotated[str | None, Parameter(help="Checkpoint of the reranker.")] = None
+    settings: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name="--set",
+            negative=(),
+            consume_multiple=True,
+            help="Settings of the reranker, as in a job's stage, e.g. drop=[0.2]. What it drops counts as "
+            "not found.",
+        ),
+    ] = ()
+    words: Annotated[
+        Literal["cosinet", "blanks"],
+        Parameter(
+            help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between "
+            "blanks."
+        ),
+    ] = "cosinet"
+    reading: DatasetForm = RECOGNISED
+
+
+BY_FINAL_ORDER = ScoreOptions()
