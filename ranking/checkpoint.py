@@ -95,11 +95,13 @@ def kind_of(folder: Path) -> str:
     """Checkpoint format of a model folder, as `Entry.checkpoint` names it. Raises ValueError if the folder
     names none."""
     try:
-        kind: str = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["model"]
-    except (KeyError, TypeError, ValueError) as e:
+        kind: str = _read_config(folder)["model"]
+    except (KeyError, TypeError) as e:
         raise ValueError(
-            f"{folder}: config.json names no model; give another checkpoint, or train it again"
+            f"{folder}: {CONFIG} names no model; give another checkpoint, or train it again"
         ) from e
+    except ValueError as e:
+        raise ValueError(f"{folder} is no checkpoint: {e}") from e
     return kind
 
 
@@ -114,7 +116,7 @@ def config_of(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
 
     wanted = " or ".join(names)
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        config = _read_config(folder)
         model, form = config["model"], config["format"]
         if model not in names:
             raise ValueError(f"it holds {model!r}; give one of {wanted}")
@@ -125,6 +127,21 @@ def config_of(folder: Path, *names: str) -> Iterator[dict[str, Any]]:
         raise ValueError(f"{folder} is no checkpoint of {wanted}: it has no {e}") from e
     except (OSError, TypeError, ValueError, SafetensorError) as e:
         raise ValueError(f"{folder} is no checkpoint of {wanted}: {e}") from e
+
+
+def _read_config(folder: Path) -> Any:
+    """Content of a model folder's config.json. Raises ValueError, which does not name the folder, if it is
+    not there or is no JSON."""
+    if not folder.is_dir():
+        raise ValueError("it is a file, no folder" if folder.exists() else "there is no such folder")
+    try:
+        return json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError as e:
+        raise ValueError(f"it has no {CONFIG}") from e
+    except OSError as e:
+        raise ValueError(f"{CONFIG}: {e.strerror}") from e
+    except ValueError as e:
+        raise ValueError(f"{CONFIG} is not JSON: {e}") from e
 
 
 def load_weights(file: Path) -> dict[str, Tensor]:

@@ -133,6 +133,25 @@ def test_a_folder_in_the_place_of_a_file_is_named_as_one(folder, capsys, monkeyp
     assert code == 66 and "weights is a folder; give a file" in err
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "collect FILE labels.tsv",
+        "passages FILE --out new",
+        "sentences FILE --out new --name a --licence b",
+        "publish FILE --out new --name a --licence b",
+        "static-encoder FILE --out new",
+        "heads FILE --out new",
+        "export FILE --out new",
+        "shrink FILE --dev labels.tsv --out new",
+    ],
+)
+def test_a_file_in_the_place_of_a_folder_is_named_as_one(folder, capsys, monkeypatch, command):
+    monkeypatch.chdir(folder)
+    code, err = refused(capsys, *command.replace("FILE", "job.toml").split())
+    assert code == 66 and "job.toml is a file; give a folder" in err
+
+
 def test_a_pipe_in_the_place_of_a_file_is_named_as_one(folder, capsys):
     os.mkfifo(folder / "pipe")
     assert f"{folder / 'pipe'} is a pipe" in refused(capsys, "dataset", folder / "pipe")[1]

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.parameters.arguments import (
+    FOLDER,
     LICENCE,
     ColumnNames,
     LocalOut,
@@ -17,7 +18,16 @@ from answermill.pipelines.cli.parameters.arguments import (
     check_there,
     parse_columns,
 )
-from answermill.pipelines.cli.parameters.option_groups import RECOGNISED, USUAL_SPLIT, DatasetForm, Split
+from answermill.pipelines.cli.parameters.option_groups import (
+    RECOGNISED,
+    USUAL_NEGATIVES,
+    USUAL_SPLIT,
+    USUAL_WINDOWS,
+    DatasetForm,
+    Negatives,
+    Split,
+    Windows,
+)
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 
@@ -129,7 +139,7 @@ class Users:
 
 
 def collect(
-    run: Annotated[Path, Parameter(help="Folder of a run, with tasks/.")],
+    run: Annotated[Path, FOLDER, Parameter(help="Folder of a run, with tasks/.")],
     exports: Annotated[
         tuple[Path, ...],
         Parameter(
@@ -189,38 +199,15 @@ def collect(
     )
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
-    """Rules for the windows of sentences that become passages."""
-
-    group: Annotated[
-        Literal["all", "center", "random"],
-        Parameter(
-            help="Windows of a labelled sentence to keep. all: every window; center: the one with the "
-            "sentence nearest to its middle; random: a random one."
-        ),
-    ] = "all"
-    places: Annotated[int, Parameter(help="The labelled sentence takes places 1 to this in its windows.")] = 5
-    max_tokens: Annotated[int, Parameter(help="spaCy tokens that no window exceeds.")] = 200
-    negatives: Annotated[
-        int,
-        Parameter(
-            help="Hard negatives per question: windows that begin as the first retrieved passages without a "
-            "correct sentence."
-        ),
-    ] = 5
-
-
 def passages(
     run: Annotated[
-        Path, Parameter(help="Folder of a run, with labels/, documents/, questions/ and retrieved/.")
+        Path, FOLDER, Parameter(help="Folder of a run, with labels/, documents/, questions/ and retrieved/.")
     ],
     *,
     out: Annotated[
         LocalOut, Parameter(help="Folder for train, dev and test; it is created if it does not exist.")
     ],
-    windows: Windows = Windows(),
+    windows: Windows = USUAL_WINDOWS,
     split: Split = USUAL_SPLIT,
 ) -> None:
     """Write passages for training from the labels of a run: train.parquet, dev.parquet and test.parquet.
@@ -245,47 +232,10 @@ def passages(
     write_lines([write_passages(run, out, rules, split.split_file, parse_columns(split.columns))])
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Negatives:
-    """Choice of the wrong sentences of a list."""
-
-    negatives: Annotated[int, Parameter(help="Wrong sentences of a question.")] = 20
-    shares: Annotated[
-        tuple[float, float, float, float],
-        Parameter(
-            negative=(),
-            help="Shares of them by where they are from: a passage with a right sentence; the rest of its "
-            "document; other "
-            "documents, among the best retrieved; random passages. What one lacks, others make up for.",
-        ),
-    ] = (0.2, 0.25, 0.45, 0.1)
-    depth: Annotated[
-        int,
-        Parameter(help="Sentences of other documents, the best first, that the third share is drawn from."),
-    ] = 50
-    by: Annotated[
-        str | None,
-        Parameter(
-            help="Stage whose scores say which are the best, or 'retrieved' for the rank of their passage; "
-            "if absent the last "
-            "stage of scored/, or 'retrieved' if there is none."
-        ),
-    ] = None
-    answers: Annotated[
-        Path | None,
-        Parameter(
-            help="question_id and answers (a text or a list) as TSV, CSV, JSONL or Parquet, such as the "
-            "file of questions. A "
-            "sentence of a right one's document that holds one of them is left out, unless it is labelled "
-            "right."
-        ),
-    ] = None
-
-
 def sentences(
     run: Annotated[
         Path,
+        FOLDER,
         Parameter(help="Folder of a run, with labels/, passages/, questions/, and retrieved/ or scored/."),
     ],
     *,
@@ -294,7 +244,7 @@ def sentences(
     ],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
     licence: Annotated[str, LICENCE, Parameter(help="Licence of the set, for its card.")],
-    negatives: Negatives = Negatives(),
+    negatives: Negatives = USUAL_NEGATIVES,
     split: Split = USUAL_SPLIT,
 ) -> None:
     """Write lists of sentences for training from a run's labels: train, dev and test.parquet.
@@ -331,7 +281,7 @@ def sentences(
 
 
 def publish(
-    data: Annotated[Path, Parameter(help="Folder that `answermill passages` wrote.")],
+    data: Annotated[Path, FOLDER, Parameter(help="Folder that `answermill passages` wrote.")],
     *,
     out: Annotated[LocalOut, Parameter(help="Folder of the set; it is created if it does not exist.")],
     name: Annotated[str, Parameter(help="Name of the set, for its card.")],
@@ -350,6 +300,7 @@ def publish(
     ] = (),
     run: Annotated[
         Path | None,
+        FOLDER,
         Parameter(
             help="The run that DATA came from; the card then reports pages, questions, sampling and "
             "agreement."

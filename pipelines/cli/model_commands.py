@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 
 from answermill.files.extras import need
 from answermill.pipelines.cli.parameters.arguments import (
+    FOLDER,
     NEW_FILE,
     PLACE,
     Checkpoint,
@@ -23,7 +24,14 @@ from answermill.pipelines.cli.parameters.arguments import (
     check_there,
     parse_columns,
 )
-from answermill.pipelines.cli.parameters.option_groups import RECOGNISED, USUAL_FIT, DatasetForm, WeightFit
+from answermill.pipelines.cli.parameters.option_groups import (
+    RECOGNISED,
+    USUAL_AIMS,
+    USUAL_FIT,
+    DatasetForm,
+    ScheduleAims,
+    WeightFit,
+)
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError
 
@@ -102,38 +110,6 @@ def sweep(
     write_lines(run_sweep(job, over, out, settings=settings, labels=labels, metrics=metrics))
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScheduleAims:
-    """Drop schedules to try, and the aims of the best."""
-
-    budget: Annotated[
-        float,
-        Parameter(help="Highest cost of a schedule; 1 is that of every candidate through every layer."),
-    ] = 0.6
-    metric: Annotated[
-        Literal["P@1", "MAP", "MRR", "nDCG@10"],
-        Parameter(help="The chosen schedule has the highest value of this metric."),
-    ] = "P@1"
-    delta: Annotated[
-        float,
-        Parameter(help="Highest probability that an answerable question loses every correct candidate."),
-    ] = 0.05
-    epsilon: Annotated[
-        float, Parameter(help="Highest probability that the guarantee of --delta is wrong.")
-    ] = 0.1
-    grid: Annotated[
-        str,
-        Parameter(
-            help="Shares to try at each exit but the last, with commas; 0 means no exit there: exits are "
-            "chosen too. Nothing dropped, and 0.3, 0.4 or 0.5 at all exits, the paper's, are always tried."
-        ),
-    ] = "0.1,0.2,0.3,0.4,0.5,0.6"
-    seed: Annotated[
-        int, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")
-    ] = 0
-
-
 def tune(
     checkpoint: Annotated[str, Parameter(help="Checkpoint of a cascade, or a shipped one's name.")],
     *,
@@ -149,7 +125,7 @@ def tune(
     held_out: Annotated[
         Path | None, Parameter(help="Another data set, on which the chosen schedules are checked.")
     ] = None,
-    aims: ScheduleAims = ScheduleAims(),
+    aims: ScheduleAims = USUAL_AIMS,
     reading: DatasetForm = RECOGNISED,
 ) -> None:
     """Choose how many candidates a cascade drops at each exit, within --budget or keeping --delta.
@@ -229,7 +205,9 @@ def weights(
 
 
 def heads(
-    checkpoint: Annotated[Path, Parameter(help="Checkpoint of a multihead reranker.")], *, out: NewFolder
+    checkpoint: Annotated[Path, FOLDER, Parameter(help="Checkpoint of a multihead reranker.")],
+    *,
+    out: NewFolder,
 ) -> None:
     """Write each head of a multiple-heads student as a separate checkpoint: OUT/1, OUT/2, …."""
     check_there(checkpoint)
@@ -239,7 +217,9 @@ def heads(
 
 
 def export(
-    checkpoint: Annotated[Path, Parameter(help="Checkpoint of cascade or pointwise, or a shipped name.")],
+    checkpoint: Annotated[
+        Path, FOLDER, Parameter(help="Checkpoint of cascade or pointwise, or a shipped name.")
+    ],
     *,
     out: NewFolder,
     exit: Annotated[
@@ -291,7 +271,9 @@ class ScoreToKeep:
 
 
 def shrink(
-    checkpoint: Annotated[Path, Parameter(help="Checkpoint of a transformer: cascade, hashing, peasi, ….")],
+    checkpoint: Annotated[
+        Path, FOLDER, Parameter(help="Checkpoint of a transformer: cascade, hashing, peasi, ….")
+    ],
     *,
     out: NewFolder,
     score: ScoreToKeep,
@@ -333,7 +315,7 @@ def int8(
 
 
 def static_encoder(
-    run: Annotated[Path, Parameter(help="Folder of a run that has passages/.")],
+    run: Annotated[Path, FOLDER, Parameter(help="Folder of a run that has passages/.")],
     *,
     out: NewFolder,
     teacher: Annotated[

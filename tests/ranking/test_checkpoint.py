@@ -1,13 +1,16 @@
-"""The checkpoints that come with the package: what they weigh, and that their cards name data and licence."""
+"""The checkpoints that come with the package: what they weigh, and that their cards name data and licence.
+And what is no checkpoint."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from huggingface_hub import RepoCard
 from safetensors import safe_open
 
+from answermill.ranking.checkpoint import config_of, kind_of
 from answermill.ranking.entry import SHIPPED
 
 LIMITS_MB = {"cosinet": 5, "cascade": 6, "cascade_base": 15, "hashing": 7, "peasi": 4}
@@ -41,3 +44,27 @@ def test_a_shipped_card_begins_with_what_a_hub_reads(name: str) -> None:
 
 def test_the_shipped_checkpoints_are_small_together() -> None:
     assert sum(file.stat().st_size for file in SHIPPED.rglob("*") if file.is_file()) <= 35e6
+
+
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        ("file", "it is a file, no folder"),
+        ("absent", "there is no such folder"),
+        ("empty", "it has no config.json"),
+        ("odd", "config.json is not JSON: Expecting value"),
+        ("barred", "config.json: Is a directory"),
+    ],
+)
+def test_what_is_no_checkpoint_is_named_in_words(tmp_path: Path, place: str, fault: str) -> None:
+    (tmp_path / "file").touch()
+    for folder in ("empty", "odd", "barred/config.json"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "odd" / "config.json").write_text("x")
+    with (
+        pytest.raises(ValueError, match=f"^{tmp_path / place} is no checkpoint of cascade: {fault}"),
+        config_of(tmp_path / place, "cascade"),
+    ):
+        pass
+    with pytest.raises(ValueError, match=f"^{tmp_path / place} is no checkpoint: {fault}"):
+        kind_of(tmp_path / place)

@@ -16,7 +16,7 @@ from answermill.files.remote import NotHere, as_path
 from answermill.files.store import store_of
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.config.local_paths import local_path
-from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError, check_folder
 
 if TYPE_CHECKING:
     from answermill.pipelines.data.inputs.columns import Columns
@@ -55,6 +55,12 @@ def _check_out(kind: object, folder: Path | None) -> None:
         raise JobError(f"--out {inside}{place} is a file; give a folder", OUTPUT_EXISTS)
 
 
+def _refuse_file(kind: object, folder: Path | None) -> None:
+    """Raise JobError (66) if a folder to read is a file."""
+    if folder is not None and folder.is_file():
+        check_folder(folder)
+
+
 def _check_plots(kind: object, files: tuple[Path, ...]) -> None:
     """Raise JobError (2) if a plot's name does not end as one, as `_check_new_files`, and ExtraMissing if
     no package can draw it."""
@@ -68,6 +74,8 @@ def _check_plots(kind: object, files: tuple[Path, ...]) -> None:
 
 PLACE = Parameter(converter=_place)
 """A path, or the URL of an object store."""
+FOLDER = Parameter(validator=_refuse_file)
+"""A folder that the command reads, on this machine."""
 NEW_FILE = Parameter(validator=_check_new_files)
 """A file that the command writes, on this machine."""
 NEW_FOLDER = Parameter(validator=_check_out)

@@ -200,3 +200,99 @@ class ScoreOptions:
 
 
 BY_FINAL_ORDER = ScoreOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """Rules for the windows of sentences that become passages."""
+
+    group: Annotated[
+        Literal["all", "center", "random"],
+        Parameter(
+            help="Windows of a labelled sentence to keep. all: every window; center: the one with the "
+            "sentence nearest to its middle; random: a random one."
+        ),
+    ] = "all"
+    places: Annotated[int, Parameter(help="The labelled sentence takes places 1 to this in its windows.")] = 5
+    max_tokens: Annotated[int, Parameter(help="spaCy tokens that no window exceeds.")] = 200
+    negatives: Annotated[
+        int,
+        Parameter(
+            help="Hard negatives per question: windows that begin as the first retrieved passages without a "
+            "correct sentence."
+        ),
+    ] = 5
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negatives:
+    """Choice of the wrong sentences of a list."""
+
+    negatives: Annotated[int, Parameter(help="Wrong sentences of a question.")] = 20
+    shares: Annotated[
+        tuple[float, float, float, float],
+        Parameter(
+            negative=(),
+            help="Shares of them by where they are from: a passage with a right sentence; the rest of its "
+            "document; other "
+            "documents, among the best retrieved; random passages. What one lacks, others make up for.",
+        ),
+    ] = (0.2, 0.25, 0.45, 0.1)
+    depth: Annotated[
+        int,
+        Parameter(help="Sentences of other documents, the best first, that the third share is drawn from."),
+    ] = 50
+    by: Annotated[
+        str | None,
+        Parameter(
+            help="Stage whose scores say which are the best, or 'retrieved' for the rank of their passage; "
+            "if absent the last "
+            "stage of scored/, or 'retrieved' if there is none."
+        ),
+    ] = None
+    answers: Annotated[
+        Path | None,
+        Parameter(
+            help="question_id and answers (a text or a list) as TSV, CSV, JSONL or Parquet, such as the "
+            "file of questions. A "
+            "sentence of a right one's document that holds one of them is left out, unless it is labelled "
+            "right."
+        ),
+    ] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleAims:
+    """Drop schedules to try, and the aims of the best."""
+
+    budget: Annotated[
+        float,
+        Parameter(help="Highest cost of a schedule; 1 is that of every candidate through every layer."),
+    ] = 0.6
+    metric: Annotated[
+        Literal["P@1", "MAP", "MRR", "nDCG@10"],
+        Parameter(help="The chosen schedule has the highest value of this metric."),
+    ] = "P@1"
+    delta: Annotated[
+        float,
+        Parameter(help="Highest probability that an answerable question loses every correct candidate."),
+    ] = 0.05
+    epsilon: Annotated[
+        float, Parameter(help="Highest probability that the guarantee of --delta is wrong.")
+    ] = 0.1
+    grid: Annotated[
+        str,
+        Parameter(
+            help="Shares to try at each exit but the last, with commas; 0 means no exit there: exits are "
+            "chosen too. Nothing dropped, and 0.3, 0.4 or 0.5 at all exits, the paper's, are always tried."
+        ),
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6"
+    seed: Annotated[
+        int, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")
+    ] = 0
+
+
+USUAL_WINDOWS, USUAL_NEGATIVES, USUAL_AIMS = Windows(), Negatives(), ScheduleAims()
