@@ -109,6 +109,32 @@ def test_a_price_is_a_number_from_0_up(capsys, command, price):
     assert code == 2 and "Must be a number from 0 up." in " ".join(err.split())
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("report none --seed=-1", "Must be >= 0."),
+        ("weights none --labels none --names a b --out w.json --seed=-1", "Must be >= 0."),
+        ("weights none --labels none --names a b --out w.json --penalty=nan", "Must be a number from 0 up."),
+        ("weights none --labels none --names a b --out w.json --folds=1", "Must be >= 2."),
+        ("ensemble none --labels none --stages a b --trials=-1", "Must be >= 0."),
+        ("shrink none --dev none --out new --bound=nan", "Must be a number from 0 up."),
+        ("tune none --dev job.toml --out new --seed=-1", "Must be >= 0."),
+        ("tune none --dev job.toml --out new --budget=2", "give a cost above 0 and up to 1"),
+        ("tune none --dev job.toml --out new --budget=inf", "give a cost above 0 and up to 1"),
+    ],
+)
+def test_a_number_beyond_its_bounds_is_refused(folder, capsys, monkeypatch, command, says):
+    monkeypatch.chdir(folder)
+    code, err = refused(capsys, *command.split())
+    assert code == 2 and says in " ".join(err.split())
+
+
+@pytest.mark.parametrize("key", ["annotate.seed", "propagate.seed", "retrieve.question_seed"])
+def test_a_seed_of_a_job_is_from_0_up(folder, capsys, key):
+    code, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "run", "--set", f"{key}=-1")
+    assert code == 78 and f"{key}: Input should be greater than or equal to 0" in err
+
+
 def test_a_missing_job_file_and_a_folder_in_its_place(folder, capsys):
     assert refused(capsys, "run", folder / "absent.toml", "--out", folder / "run")[0] == 66
     code, err = refused(capsys, "run", folder, "--out", folder / "run")

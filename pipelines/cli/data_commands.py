@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 from answermill.pipelines.cli.parameters.arguments import (
     FOLDER,
     LICENCE,
+    NEW_FOLDER,
     ColumnNames,
     LocalOut,
     NewFile,
@@ -51,6 +52,7 @@ def dataset(
     ] = None,
     as_job: Annotated[
         Path | None,
+        NEW_FOLDER,
         Parameter(
             help="Write a job into this folder instead, which must be new or empty: its documents as pages, "
             "its questions and labels, and a job.toml that runs."

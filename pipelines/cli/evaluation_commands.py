@@ -19,6 +19,7 @@ from answermill.pipelines.cli.parameters.arguments import (
     PLACE,
     NewFile,
     Plots,
+    Seed,
     check_there,
 )
 from answermill.pipelines.cli.parameters.option_groups import (
@@ -203,8 +204,13 @@ class WeightSearch:
         int,
         Parameter(help="Weights are multiples of 1 / parts; for up to four models all of them are tried."),
     ] = 20
-    trials: Annotated[int, Parameter(help="Number of weights that Optuna samples; 0 tries all instead.")] = 0
-    seed: Annotated[int, Parameter(help="Seed of the sample of --trials.", validator=Number(gte=0))] = 0
+    trials: Annotated[
+        int,
+        Parameter(
+            help="Number of weights that Optuna samples; 0 tries all instead.", validator=Number(gte=0)
+        ),
+    ] = 0
+    seed: Annotated[Seed, Parameter(help="Seed of the sample of --trials.")] = 0
 
 
 def ensemble(
@@ -247,7 +253,7 @@ def calibrate(
     ],
     out: Annotated[Path, NEW_FILE, Parameter(help="The calibration file to write, as JSON.")],
     seed: Annotated[
-        int, Parameter(help="Seed of the parts and folds, which are chosen by a hash of the question's id.")
+        Seed, Parameter(help="Seed of the parts and folds, which are chosen by a hash of the question's id.")
     ] = 0,
     plot: Annotated[
         Plots,

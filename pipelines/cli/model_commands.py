@@ -12,6 +12,7 @@ from cyclopts import Group, Parameter
 from answermill.files.extras import need
 from answermill.pipelines.cli.parameters.arguments import (
     FOLDER,
+    FROM_0_UP,
     NEW_FILE,
     PLACE,
     Checkpoint,
@@ -277,7 +278,7 @@ def shrink(
     *,
     out: NewFolder,
     score: ScoreToKeep,
-    bound: Annotated[float, Parameter(help="Points, of 100, that the metric may be lower.")] = 0.3,
+    bound: Annotated[float, FROM_0_UP, Parameter(help="Points, of 100, that the metric may be lower.")] = 0.3,
     body: Annotated[
         str | None,
         Parameter(help="Public body that it began as; the one of its words, or all-MiniLM-L6-v2, if absent."),

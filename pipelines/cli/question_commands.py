@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, TextIO
 
 from cyclopts import Group, Parameter
-from cyclopts.validators import Number
 
 from answermill.pipelines.cli.parameters.arguments import (
     NEW_FOLDER,
@@ -22,6 +21,7 @@ from answermill.pipelines.cli.parameters.arguments import (
     Overrides,
     Price,
     Run,
+    Seed,
     check_there,
     parse_columns,
 )
@@ -201,7 +201,7 @@ class Bm25Trials:
         Parameter(help="Values of retrieve.title_weight, e.g. 0,0.5,1; the job's own alone if not named."),
     ] = ""
     metric: Annotated[str, Parameter(help="MRR, or recall@K with any K.")] = "MRR"
-    seed: Annotated[int, Parameter(help="Seed of the bootstrap.", validator=Number(gte=0))] = 0
+    seed: Annotated[Seed, Parameter(help="Seed of the bootstrap.")] = 0
 
 
 def tune_bm25(

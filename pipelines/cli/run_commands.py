@@ -14,7 +14,7 @@ from typing import Annotated
 from cyclopts import Group, Parameter
 
 from answermill.pipelines.cli.job_work import JobWork
-from answermill.pipelines.cli.parameters.arguments import NEW_FOLDER, PLACE, Price, Run, check_there
+from answermill.pipelines.cli.parameters.arguments import NEW_FOLDER, PLACE, Price, Run, Seed, check_there
 from answermill.pipelines.cli.parameters.option_groups import RECOGNISED, DatasetForm
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import USAGE, JobError, counted
@@ -192,7 +192,7 @@ def report(
         Parameter(help="Labels, as for `evaluate`; the run's own labels/sentences if not given and there."),
     ] = None,
     price_per_hour: Annotated[Price, Parameter(help="What an hour of one worker costs, in dollars.")] = None,
-    seed: Annotated[int, Parameter(help="Seed of the hash that chooses the questions that are shown.")] = 0,
+    seed: Annotated[Seed, Parameter(help="Seed of the hash that chooses the questions that are shown.")] = 0,
     show: Annotated[
         int, Parameter(help="Changed answers of two runs that are shown of each kind: lost, gained, other.")
     ] = 50,

@@ -70,7 +70,7 @@ class Annotate(Caps):
         description="2, 3, … add tasks to those of a run, into batches/2 and so on; their packs leave out "
         "what earlier batches asked",
     )
-    seed: int = Field(0, description="seed of all random choices in this section")
+    seed: int = Field(0, ge=0, description="seed of all random choices in this section")
     tasks_per_file: int = Field(
         10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB"
     )

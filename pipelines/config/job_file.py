@@ -231,7 +231,7 @@ class Propagate(Section):
     places: Count = Field(
         5, description="positions in a window that the labelled sentence takes, from the first"
     )
-    seed: int = Field(0, description="seed of windows = 'random'")
+    seed: int = Field(0, ge=0, description="seed of windows = 'random'")
 
 
 class Job(SettingsFile):

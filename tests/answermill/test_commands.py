@@ -143,6 +143,19 @@ def test_what_the_command_line_refuses_is_refused_here_too(tmp_path: Path) -> No
     assert e.value.code == USAGE
 
 
+SEEDED = [
+    name for name in ALL if any(each.name == "--seed" for each in APP[name].assemble_argument_collection())
+]
+
+
+@pytest.mark.parametrize("name", SEEDED)
+def test_every_seed_is_from_0_up(name: str) -> None:
+    seed = next(each for each in APP[name].assemble_argument_collection() if each.name == "--seed")
+    with pytest.raises(ValueError, match="Must be >= 0"):
+        for check in seed.parameter.validator:  # type: ignore[union-attr]
+            check(int, -1)
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if name != "completion"])
 def test_every_mark_of_an_option_is_one_that_the_command_line_reads(name: str) -> None:
     function = APP[name].default_command

@@ -47,12 +47,12 @@ def _check_new_files(kind: object, written: Path | tuple[Path, ...] | None) -> N
 
 
 def _check_out(kind: object, folder: Path | None) -> None:
-    """Raise JobError (73) if --out, a folder to write into, is a file, or would be in one; not of a URL."""
+    """Raise JobError (73) if a folder to write into is a file, or would be in one; not of a URL."""
     if folder is None or not store_of(folder).is_local:
         return
     if (place := _file_in_the_way(folder)) is not None:
         inside = "" if place == folder else f"{folder}: "
-        raise JobError(f"--out {inside}{place} is a file; give a folder", OUTPUT_EXISTS)
+        raise JobError(f"{inside}{place} is a file; give a folder", OUTPUT_EXISTS)
 
 
 def _refuse_file(kind: object, folder: Path | None) -> None:
@@ -79,7 +79,7 @@ FOLDER = Parameter(validator=_refuse_file)
 NEW_FILE = Parameter(validator=_check_new_files)
 """A file that the command writes, on this machine."""
 NEW_FOLDER = Parameter(validator=_check_out)
-"""A folder that --out names to write into; it may be there."""
+"""A folder to write into; it may be there."""
 NewFile: TypeAlias = Annotated[Path | None, NEW_FILE]
 Plots: TypeAlias = Annotated[
     tuple[Path, ...], Parameter(negative=(), consume_multiple=True, validator=_check_plots)
@@ -164,12 +164,14 @@ Metrics: TypeAlias = Annotated[
 ]
 
 
-def _is_price(kind: object, value: float | None) -> None:
+def _is_from_0_up(kind: object, value: float | None) -> None:
     if value is not None and not 0 <= value < inf:
         raise ValueError("Must be a number from 0 up.")
 
 
-Price: TypeAlias = Annotated[float | None, Parameter(validator=_is_price)]
+FROM_0_UP = Parameter(validator=_is_from_0_up)
+"""A number that is not negative, nan or infinite."""
+Price: TypeAlias = Annotated[float | None, FROM_0_UP]
 METRICS = ("P@1", "MAP", "MRR", "nDCG@10")
 Running: TypeAlias = Annotated[Command, Parameter(parse=False)]
 """The command that runs. `command_line.run` fills it in."""

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from answermill.pipelines.cli.parameters.arguments import (
+    FROM_0_UP,
     METRICS,
     NEW_FILE,
     PLACE,
@@ -18,6 +19,7 @@ from answermill.pipelines.cli.parameters.arguments import (
     Metrics,
     NewFile,
     Protocol,
+    Seed,
     parse_columns,
 )
 
@@ -68,7 +70,7 @@ class Split:
         ),
     ] = 0.8
     keep_documents_apart: Annotated[bool, Parameter(help="No document is in two splits.")] = True
-    seed: Annotated[int, Parameter(help="Seed of the split, and of what is drawn.")] = 0
+    seed: Annotated[Seed, Parameter(help="Seed of the split, and of what is drawn.")] = 0
 
 
 USUAL_SPLIT = Split()
@@ -111,9 +113,7 @@ class Resampling:
     rounds: Annotated[
         int, Parameter(help="Rounds of the randomisation test and of the bootstrap.", validator=Number(gte=1))
     ] = 10_000
-    seed: Annotated[
-        int, Parameter(help="Seed of the randomisation test and of the bootstrap.", validator=Number(gte=0))
-    ] = 0
+    seed: Annotated[Seed, Parameter(help="Seed of the randomisation test and of the bootstrap.")] = 0
 
 
 @Parameter(name="*")
@@ -126,6 +126,7 @@ class ComparisonFiles:
     ] = None
     table: Annotated[
         tuple[Path, ...],
+        FROM_0_UP,
         NEW_FILE,
         Parameter(
             negative=(),
@@ -145,6 +146,7 @@ class WeightFit:
 
     penalty: Annotated[
         float,
+        FROM_0_UP,
         Parameter(
             help="Times the sum of the squared weights: more holds weights nearer to 0, where questions are "
             "few."
@@ -153,12 +155,13 @@ class WeightFit:
     folds: Annotated[
         int,
         Parameter(
+            validator=Number(gte=2),
             help="Parts of the questions. Each is ordered by weights that were fitted without it, for the "
-            "figures."
+            "figures.",
         ),
     ] = 5
     seed: Annotated[
-        int, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")
+        Seed, Parameter(help="Seed of the parts, which are chosen by a hash of the question's id.")
     ] = 0
 
 
@@ -291,7 +294,7 @@ class ScheduleAims:
         ),
     ] = "0.1,0.2,0.3,0.4,0.5,0.6"
     seed: Annotated[
-        int, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")
+        Seed, Parameter(help="Seed of the split of the dev set into the halves that the guarantee needs.")
     ] = 0
 
 

@@ -60,9 +60,9 @@ class Aims:
                 f"--grid {_written(self.shares)}: give shares of at least 0 and below 1, e.g. 0.1,0.2,0.3",
                 USAGE,
             )
-        if not self.budget > 0:
+        if not 0 < self.budget <= 1:
             raise JobError(
-                f"--budget {self.budget:g}: give a cost above 0, where 1 is the monolithic model's", USAGE
+                f"--budget {self.budget:g}: give a cost above 0 and up to 1, the monolithic model's", USAGE
             )
 
         if self.metric not in METRICS:

@@ -12,7 +12,7 @@ from answermill.files.atomic_files import replace_folder
 from answermill.files.model_files import HISTORY
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, find_model
-from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
 from answermill.pipelines.learn.train.dev_score import DevScore
 from answermill.pipelines.learn.train.int8 import ON_CARD, add_loss, on_processor, serves_int8
 from answermill.pipelines.learn.train.training_card import CARD, add_note
@@ -47,8 +47,6 @@ def shrink(
     """
     if out.exists() and any(out.iterdir()):
         raise JobError(f"{out} has files; give another folder, or remove it", OUTPUT_EXISTS)
-    if bound < 0:
-        raise JobError(f"--bound {bound:g}: give points of the metric that may be lost, 0 or more", USAGE)
 
     try:
         source, differences = _differences(checkpoint, body)

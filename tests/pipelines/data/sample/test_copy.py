@@ -31,9 +31,7 @@ def test_the_command_names_what_it_kept_and_asks_for_a_folder(tmp_path, capsys):
         assert e.value.code == code
     shown = capsys.readouterr()
     assert shown.out == f"not the sample's, and kept as they are: {tmp_path / 'job.toml'}\n"
-    assert (
-        shown.err.splitlines()[-1] == f"answermill: --out {tmp_path / 'labels.tsv'} is a file; give a folder"
-    )
+    assert shown.err.splitlines()[-1] == f"answermill: {tmp_path / 'labels.tsv'} is a file; give a folder"
 
 
 def test_without_a_run_the_files_are_written_and_what_to_type_is_said(tmp_path, capsys):

@@ -94,7 +94,7 @@ def test_a_checkpoint_that_was_shrunk_can_be_shrunk_further(
 @pytest.mark.parametrize(
     ("change", "code", "message"),
     [
-        (["--bound", "-1"], USAGE, "--bound -1: give points"),
+        (["--bound", "-1"], USAGE, "Must be a number from 0 up."),
         (["--body", "other"], SETTINGS, "has the words of"),
         (["--out", "."], OUTPUT_EXISTS, "has files"),
     ],
