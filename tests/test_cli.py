@@ -198,6 +198,24 @@ def test_an_unknown_beam_option_is_refused(finished, capsys):
     assert "Beam has no option --runer=FlinkRunner" in err
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--", "--rumner=FlinkRunner"], 2, "Beam has no option --rumner=FlinkRunner"),
+        (["--", "--runner=FlinkRuner"], 2, "--runner=FlinkRuner: "),
+        (["--lapse", "5"], 2, "--lapse is of machines that share the run; leave it out, or add --join"),
+        (["--on-failure-timeout", "5"], 2, "--on-failure-timeout belongs to --on-failure"),
+        (["--redo", "annotate"], 78, "--redo annotate: the job has no [annotate] section"),
+        (["--verify", "annotate"], 78, "--verify annotate: the job has no [annotate] section"),
+        (["--redo", "annotate", "--dry-run"], 78, "--redo annotate: the job has no [annotate] section"),
+    ],
+)
+def test_options_that_mean_nothing_here_are_refused_before_any_work(folder, capsys, options, code, says):
+    got, err = refused(capsys, "run", folder / "job.toml", "--out", folder / "run", *options)
+    assert got == code and says in err
+    assert not (folder / "run").exists()
+
+
 def test_a_step_whose_input_is_missing_names_the_step_to_run(folder, capsys):
     code, err = refused(capsys, "rerank", folder / "job.toml", "--out", folder / "run")
     assert code == 66

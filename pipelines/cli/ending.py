@@ -53,13 +53,15 @@ class Command:
     on_failure: Callable[[int, str], object] | None = None
     """What is done last, with exit code and message, if it fails."""
 
-    def arm(self, option: str | None, timeout_s: float, hook: OnFailure | None, job_file: Path) -> None:
+    def arm(
+        self, option: str | None, timeout_s: float | None, hook: OnFailure | None, job_file: Path
+    ) -> None:
         """Do what an option says, or else a job's hook, if the command fails. Raises JobError: 2 if the
         option is wrong, 78 if the hook's code is not allowed."""
         from answermill.pipelines.runs.watch import failure_hook
 
         if option is not None:
-            hook = failure_hook.typed(option, timeout_s)
+            hook = failure_hook.typed(option, failure_hook.TIMEOUT_S if timeout_s is None else timeout_s)
         else:
             failure_hook.refuse_unallowed(hook)
 

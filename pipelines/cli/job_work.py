@@ -63,12 +63,18 @@ class Outlets:
             "ANSWERMILL_CODE, _MESSAGE, _JOB, _RUN and _STAGE too. A stop (130, 143) is no failure."
         ),
     ] = None
-    on_failure_timeout: Annotated[float, Parameter(help="Seconds after which --on-failure is given up.")] = (
-        30.0
-    )
+    on_failure_timeout: Annotated[
+        float | None, Parameter(help="Seconds after which --on-failure is given up; 30 if absent.")
+    ] = None
 
     def arm(self, command: Command, job_file: Path, hook: OnFailure | None = None) -> None:
-        """Let the command do what --on-failure says, or else a job's `hook`. Raises as `Command.arm`."""
+        """Let the command do what --on-failure says, or else a job's `hook`. Raises JobError
+        (2) if its time is given alone; else as `Command.arm`."""
+        if self.on_failure is None and self.on_failure_timeout is not None:
+            raise JobError(
+                "--on-failure-timeout belongs to --on-failure; a job's [on_failure] has its own timeout_s",
+                USAGE,
+            )
         if self.on_failure is not None or hook is not None:
             command.arm(self.on_failure, self.on_failure_timeout, hook, job_file)
 
@@ -91,12 +97,12 @@ class Sharing:
         ),
     ] = False
     lapse: Annotated[
-        float,
+        float | None,
         Parameter(
             help="With --join: seconds without a sign of life after which this machine is lost to the "
-            "others. They measure it by their own clocks."
+            "others. They measure it by their own clocks. 120 if absent."
         ),
-    ] = 120.0
+    ] = None
 
 
 @Parameter(name="*")
@@ -242,8 +248,12 @@ class JobWork:
         """This machine among those that share the run; None if it does not share. Raises JobError (2) if an
         option does not go with that."""
         if not sharing.join:
+            if sharing.lapse is not None:
+                raise JobError(
+                    "--lapse is of machines that share the run; leave it out, or add --join", USAGE
+                )
             return None
-        from answermill.pipelines.engine.machines.machine import Machine
+        from answermill.pipelines.engine.machines.machine import LAPSE_S, Machine
 
         if again is not None:
             raise JobError(
@@ -257,7 +267,7 @@ class JobWork:
                 f"{' '.join(options)}",
                 USAGE,
             )
-        return Machine(self.out, job, sharing.lapse)
+        return Machine(self.out, job, LAPSE_S if sharing.lapse is None else sharing.lapse)
 
     def redo(self, step: str | None) -> None:
         """Run the job, and if a step is named, all of that step again."""

@@ -21,6 +21,7 @@ _JOB_ERROR = re.compile(
 _JOB_SERVER = re.compile(
     r"Unable to fetch remote job server jar at (\S+): (.*?)\. (?:Also failed|If no)", re.DOTALL
 )
+_PRISM = re.compile(r"Unable to fetch remote prism binary at (\S+): (.*)")
 _NOT_STARTED = "Service failed to start up with error "
 _NO_JAR = re.compile(r'Unable to parse jar URL "(.*?)"')
 _STEP = re.compile(r" \[while running '[^']*'\]$")
@@ -73,6 +74,10 @@ def error_in(text: str) -> JobError | None:
     if match := _JOB_SERVER.search(text):
         advice = "download it elsewhere and name it with --flink_job_server_jar or --spark_job_server_jar"
         return JobError(f"Beam's job server {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)
+
+    if match := _PRISM.search(text):
+        advice = "download it elsewhere and name it with --prism_location"
+        return JobError(f"Beam's prism {match[1]} cannot be fetched: {match[2]}; {advice}", UNAVAILABLE)
 
     if text.startswith(_NOT_STARTED):
         code = text.removeprefix(_NOT_STARTED)

@@ -40,12 +40,8 @@ def open_engine(
     work that is no step's. If the command is to stop, the units at work end first (Stopped).
     """
     if beam_options:
-        level = logging.root.manager.disable
-        logging.disable(logging.WARNING)  # Beam warns of packages that only other uses of it need
-        try:
+        with _quiet_import():
             from answermill.pipelines.engine.beam_engine import beam_engine
-        finally:
-            logging.disable(level)
         with beam_engine(beam_options, processes, units) as by_beam:
             yield by_beam
         return
@@ -55,6 +51,25 @@ def open_engine(
         return
     with at_work(), local_engine(min(processes or os.cpu_count() or 1, units), work) as local:
         yield local
+
+
+def refuse_wrong_options(beam_options: Sequence[str]) -> None:
+    """Raise JobError (2) if an option for Beam is wrong, before any work."""
+    if beam_options:
+        with _quiet_import():
+            from answermill.pipelines.engine.beam_engine import new_pipeline
+        new_pipeline(beam_options)
+
+
+@contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Beam warns of packages that only other uses of it need; in the block it does not."""
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(level)
 
 
 def configure_logging() -> None:

@@ -19,7 +19,8 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.step_code import StepCode, code_of
 from answermill.pipelines.engine.machines.machine import Machine, together
 from answermill.pipelines.engine.machines.members import MACHINES
-from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.engine.runner import refuse_wrong_options
+from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS, USAGE, JobError
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.lock import claimed, is_alone
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
@@ -90,8 +91,7 @@ def foreseen(job: Job, run: Path, steps: Sequence[str], redo: str | None = None)
     Raises as `run_steps`: JobError (73) where the output of another job is in a step's way.
     """
     run = as_path(run).absolute()
-    _refuse_unknown_step("redo", redo)
-    steps = [name for name in job_steps() if name in {*steps, redo}]
+    steps = _planned(job, steps, redo=redo)
     check(job, run, steps)
     removal = None
     if redo is not None and run.is_dir():
@@ -171,16 +171,15 @@ def run_steps(
     `redo`: a step whose output is removed first, with what was made of it by the steps that now run; the
     first line yielded lists what is removed, before it is. `verify`: a step whose output is compared byte by
     byte before it runs; changed files, a line for each on stderr, are removed and made again. `machine`: this
-    one among several that share the run; then neither of the two is given. Raises JobError (2) if there is no
-    such step, 73 if another process is writing into the folder; else as `check` and the steps do.
+    one among several that share the run; then neither of the two is given. Raises JobError: 2 if an
+    option for Beam is wrong, 73 if another process is writing into the folder; else as `_planned`, `check`
+    and the steps do.
     """
     run = as_path(run).absolute()  # workers may have another working directory
     CACHE.limit = round(job.workers.cache_gb * 1e9)
     store_of(run).check()
-    _refuse_unknown_step("redo", redo)
-    _refuse_unknown_step("verify", verify)
-    if redo or verify:
-        steps = [name for name in job_steps() if name in {*steps, redo, verify}]
+    refuse_wrong_options(beam_options)
+    steps = _planned(job, steps, redo=redo, verify=verify)
     checked = check(job, run, steps, run_now=redo is None)
 
     def each_step() -> Iterator[str]:
@@ -270,9 +269,15 @@ def _makes_other_rows(job: Job, run: Path, step: str) -> bool:
     return False
 
 
-def _refuse_unknown_step(option: str, step: str | None) -> None:
-    if step is not None and step not in job_steps():
-        raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
+def _planned(job: Job, steps: Sequence[str], **again: str | None) -> list[str]:
+    """The steps in order, with those of the options `again`. Raises JobError: 2 if there is no such step, 78
+    if the job has no section for it."""
+    for option, step in again.items():
+        if step is not None and step not in job_steps():
+            raise JobError(f"--{option} {step}: the steps are {', '.join(job_steps())}", USAGE)
+        if step is not None and step not in steps and job.section(step) is None:
+            raise JobError(f"--{option} {step}: the job has no [{step}] section; add one", SETTINGS)
+    return [name for name in job_steps() if name in {*steps, *again.values()}]
 
 
 def _remove_changed(job: Job, run: Path, step: str) -> None:

@@ -79,6 +79,15 @@ def test_an_engine_that_lost_its_worker_is_one_line_and_74():
     assert "\n" not in str(e.value)
 
 
+def test_a_prism_that_cannot_be_fetched_is_one_line_and_69():
+    cause = error_in("Unable to fetch remote prism binary at https://a.example/p.zip: <urlopen error gone>")
+    assert isinstance(cause, JobError) and cause.code == UNAVAILABLE
+    assert str(cause) == (
+        "Beam's prism https://a.example/p.zip cannot be fetched: <urlopen error gone>; download it elsewhere "
+        "and name it with --prism_location"
+    )
+
+
 def test_a_job_server_that_is_not_there_is_74(tmp_path):
     job_server = [
         "--runner=PortableRunner",
