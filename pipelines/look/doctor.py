@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from answermill.indexing.shards.encoders.sliced_model import BASE
 from answermill.indexing.shards.lucene.jvm import JavaMissing, anserini_jar, find_java, lucene_version
@@ -147,6 +148,11 @@ def _base_model() -> Requirement:
 
 def _disk(folder: Path) -> Requirement:
     parent = next(path for path in (folder.resolve(), *folder.resolve().parents) if path.exists())
+    try:
+        with TemporaryFile(dir=parent):
+            pass
+    except OSError as e:
+        return Requirement("disk", "missing", f"{parent} cannot be written: {e.strerror}", "change --out")
     free = shutil.disk_usage(parent).free / 1e9
     state = "ok" if free >= LEAST_DISK_GB else "missing"
     return Requirement(

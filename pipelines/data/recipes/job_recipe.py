@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from answermill.files.store import store_of
-from answermill.pipelines.errors import INPUT_MISSING, JobError
+from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.specs.shipped_plans import PlanName, shipped_stages
 
 _TEMPLATE = Path(__file__).with_name("job.toml")
@@ -28,9 +28,14 @@ class JobChoices:
     min_words: int | None = None
 
     def beside(self, folder: Path) -> JobChoices:
-        """The same choices, with paths as they are written in a file of that folder. Raises JobError (66) if
-        a file is missing, or a pattern matches none; files of a `{date}` may come later."""
-        for written in (*self.pages, *filter(None, (self.questions, self.labels))):
+        """The same choices, with paths as they are written in a file of that folder. Raises JobError: 2 if
+        one is empty, 66 if a file is missing, or a pattern matches none; files of a `{date}` may come
+        later."""
+        for written in (*self.pages, self.questions, self.labels):
+            if written is None:
+                continue
+            if not written.strip():
+                raise JobError("a name of pages, questions or labels is empty; give a path", USAGE)
             if "://" not in written and "{date" not in written and not _is_there(Path(written)):
                 is_pattern = written in self.pages and any(mark in written for mark in "*?[")
                 raise JobError(

@@ -42,3 +42,11 @@ def test_a_build_for_processors_is_replaced_by_a_command_that_can_be_typed(
         build.remedy == "pip install --force-reinstall --index-url https://pypi.org/simple 'torch>=2.10,<3'"
     )
     assert gpu(monkeypatch, "2.10.0").state == "ok"
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self").is_dir(), reason="needs a folder that nobody may write, as of Linux"
+)
+def test_a_folder_that_cannot_be_written_is_missing() -> None:
+    (disk,) = [each for each in examine(Path("/proc/run")) if each.what == "disk"]
+    assert disk.state == "missing" and disk.detail.startswith("/proc cannot be written: ")

@@ -122,6 +122,14 @@ def test_a_job_takes_any_plan_that_ships(plan, tmp_path):
     check_files(job, ["rerank"])  # a checkpoint that ships is no file beside the job
 
 
+@pytest.mark.parametrize(("option", "written"), [("--pages", ""), ("--questions", " "), ("--labels", "")])
+def test_an_empty_name_is_refused(tmp_path, monkeypatch, capsys, option, written):
+    monkeypatch.chdir(tmp_path)
+    assert call("recipe", "job", option, written) == 2
+    assert "is empty; give a path" in capsys.readouterr().err
+    assert not (tmp_path / "job.toml").exists()
+
+
 def test_a_job_for_files_that_are_missing_is_not_written(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert call("recipe", "job", "--pages", "crawl/*.gz") == 66
