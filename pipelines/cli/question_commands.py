@@ -113,9 +113,9 @@ def plan(
 ) -> None:
     """Say what a job will take before it is started: counts, hours, bytes, memory and money.
 
-    Some pages and questions are drawn by hash, and the job's own steps run on them in a temporary folder, for
-    about a minute of one core. What they became is scaled to the whole input, and what they cost to
-    `workers.processes`. It says what it assumes:
+    Some pages and questions are drawn by hash, and the job's own steps run on them in a temporary folder, on
+    one core: the longer, the more stages the plan has. What they became is scaled to the whole input, and
+    what they cost to `workers.processes`. It says what it assumes:
 
     answermill plan JOB.toml --price-per-hour 0.40
 
