@@ -164,6 +164,8 @@ def test_every_mark_of_an_option_is_one_that_the_command_line_reads(name: str) -
     for parameter in inspect.signature(function).parameters.values():
         for option in _options(parameter.name, kinds[parameter.name], parameter.default):
             assert all(isinstance(mark, Parameter) for mark in option.marks), option.name
+            # The check of a later mark replaces that of an earlier one.
+            assert sum(bool(mark.validator) for mark in option.marks) <= 1, option.name
 
 
 def test_a_report_is_not_begun_where_a_file_stands_in_its_folder_s_place(tmp_path: Path) -> None:

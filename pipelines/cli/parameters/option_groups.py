@@ -101,6 +101,7 @@ class Margin:
     metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
     margin: Annotated[
         float | None,
+        FROM_0_UP,
         Parameter(help="Exit with 3 if B is worse than A by more than this; from 0 to 1, e.g. 0.005."),
     ] = None
 
@@ -126,7 +127,6 @@ class ComparisonFiles:
     ] = None
     table: Annotated[
         tuple[Path, ...],
-        FROM_0_UP,
         NEW_FILE,
         Parameter(
             negative=(),
