@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from answermill.pipelines.config.caps import Caps
 from answermill.schemas.section import Count
@@ -74,6 +75,11 @@ class Annotate(Caps):
     tasks_per_file: int = Field(
         10_000, ge=1, le=10_000, description="tasks in a file of a pack, which has at most 100 MB"
     )
+
+    @field_validator("people")
+    @classmethod
+    def _in_one_form(cls, people: list[str]) -> list[str]:
+        return [unicodedata.normalize("NFC", name) for name in people]
 
     @model_validator(mode="after")
     def _each_tool_once(self) -> Self:

@@ -5,6 +5,7 @@ Nothing but the named exports counts: collect reads every one and replaces RUN/c
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from answermill.pipelines.specs.collect import AGREEMENT, COLLECTED, OPEN_IDS, O
 from answermill.pipelines.steps.collect.asked_tasks import AskedTasks, dealt_tasks
 from answermill.pipelines.steps.collect.collected_folder import check_replaceable, replace
 from answermill.pipelines.steps.collect.exports import Export
-from answermill.pipelines.steps.collect.people import People, UserNumbers
+from answermill.pipelines.steps.collect.people import People, UserNumbers, name_key
 from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from answermill.pipelines.steps.collect.votes import AnnotatorAgreement, CollectedVotes
 
@@ -49,7 +50,7 @@ def collect(
     recover_folder(run / COLLECTED)
     check_replaceable(run, files)
     exports = [Export(file, form, columns) for file in files]
-    votes = CollectedVotes(tasks, files, People(files, numbers, persons))
+    votes = CollectedVotes(tasks, files, People(files, numbers, persons, dealt_tasks(run)))
     size = sum(export.file.size for export in exports)
     with progress("collect", size, lambda: sum(export.file.position for export in exports), what="bytes"):
         annotations = [_read(export, n, votes) for n, export in enumerate(exports)]
@@ -71,10 +72,11 @@ def collect(
         )
 
     votes.people.check_persons(votes.annotators())
-    if rules.adjudicator is not None and rules.adjudicator not in votes.annotators():
-        raise JobError(
-            f"--adjudicator {rules.adjudicator}: the annotators are {', '.join(votes.annotators())}", BAD_DATA
-        )
+    if rules.adjudicator is not None:
+        rules = dataclasses.replace(rules, adjudicator=votes.people.spelt(rules.adjudicator))
+        if rules.adjudicator not in votes.annotators():
+            names = ", ".join(votes.annotators())
+            raise JobError(f"--adjudicator {rules.adjudicator}: the annotators are {names}", BAD_DATA)
 
     agreement = AnnotatorAgreement.among(votes, rules.adjudicator)
     sources = [
@@ -111,7 +113,7 @@ def _check_names(unnamed: Sequence[Export]) -> None:
     different folders."""
     first: dict[str, Export] = {}
     for export in unnamed:
-        other = first.setdefault(export.path.name, export)
+        other = first.setdefault(name_key(export.path.name), export)
         if other.path.absolute() != export.path.absolute():
             raise JobError(
                 f"{other.path} and {export.path} name no annotator, or a number, and both would stand for "
@@ -170,8 +172,10 @@ def _summary(
             f"note: user{'s'[: len(numbers) != 1]} {', '.join(numbers)} in several exports: taken for the "
             "same people; if the exports are of several servers, type --user-numbers per-file"
         )
+    if names := votes.people.spelt_otherwise():
+        yield f"note: {', '.join(names)}: taken for one person, since names differ by letter case alone"
     dealt, judges = dealt_tasks(run).keys(), agreement.annotators.keys()
-    if (strangers := sorted(judges - dealt)) and (waiting := sorted(dealt - judges)):
+    if (strangers := sorted(judges - dealt)) and (waiting := sorted(dealt - set(votes.annotators()))):
         yield (
             f"note: {', '.join(strangers)} judged tasks that were dealt to others, and {', '.join(waiting)} "
             "judged none: if they are the same people, say who is who, as "

@@ -2,15 +2,17 @@
 
 A tool's server counts its users from 1, so the number 1 of two servers is two people. A user who was deleted
 has no name left, and two of them on one task are two people as well. Annotations are told apart by their ids.
-The user may say who a number is: the people to whom tasks were dealt have names.
+The user may say who a number is: the people to whom tasks were dealt have names. A name is a person's
+however it is typed: Anna and anna, and the two ways in which Unicode writes Zoë, are one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from answermill.indexing.passages.text import fold, one_line
 from answermill.pipelines.data.annotation_tools.tool import ExportedLabel
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.steps.collect.exports import stem_of
@@ -27,13 +29,25 @@ def parse_people(written: Sequence[str]) -> dict[str, str]:
     {'1': 'anna@example.org', 'bob:1': 'bob@example.org'}
     """
     people: dict[str, str] = {}
+    spelt: dict[str, str] = {}  # key of a name → the name
     for pair in written:
         name, _, person = (part.strip() for part in pair.partition("="))
         if not (name and person):
             raise JobError(f"--people {pair}: write NAME=PERSON, as 1=anna@example.org", USAGE)
-        if people.setdefault(name, person) != person:
+        name = spelt.setdefault(name_key(name), name)
+        if name_key(people.setdefault(name, person)) != name_key(person):
             raise JobError(f"--people: {name} is {people[name]} and {person}; name one", USAGE)
     return people
+
+
+def name_key(name: str) -> str:
+    """What all spellings of a person's name have in common, whatever their letter case, blanks and form of
+    Unicode.
+
+    >>> name_key("Anna  Maria") == name_key("anna maria\\u200b"), name_key("Zoë") == name_key("Zoe\\u0308")
+    (True, True)
+    """
+    return fold(one_line(name))
 
 
 class Identity(NamedTuple):
@@ -66,11 +80,22 @@ class People:
         files: Sequence[Path],
         numbers: UserNumbers | None = None,
         persons: Mapping[str, str] | None = None,
+        dealt: Iterable[str] = (),
     ) -> None:
         """`numbers`: None asks, by an error, where a number must be two people. `persons`: name in an export,
-        or name that a number has by its file → the person's name."""
-        self._persons, self._absent = persons or {}, set(persons or {})
-        self._files, self._stems, self._numbers = files, [stem_of(file) for file in files], numbers
+        or name that a number has by its file → the person's name. `dealt`: people with packs of their own.
+        Of several spellings of a name the one that is given here holds, else the first of the exports."""
+        self._persons = {name_key(name): person for name, person in (persons or {}).items()}
+        self._absent = {name_key(name): name for name in persons or {}}
+        stems: dict[str, str] = {}
+        self._stems = [stems.setdefault(name_key(stem), stem) for stem in map(stem_of, files)]
+        self._files, self._numbers = files, numbers
+        self._spelt: dict[str, str] = {}
+        """Key of a name → the spelling that stands for all."""
+        for name in (*dealt, *self._persons.values()):
+            self._spelt.setdefault(name_key(name), name)
+        self._spellings: dict[str, set[str]] = {}
+        """Person → the names in the exports, of one form of Unicode."""
         self._unknown: dict[str, list[tuple[int, Identity, str]]] = {}
         """Task → (file, annotation, name) of each vote by a forgotten user."""
         self._numbered: dict[tuple[str, str], tuple[int, str, Identity]] = {}
@@ -102,8 +127,22 @@ class People:
         return self._person(f"{self._stems[file]}:{name}" if is_of_file else name)
 
     def _person(self, name: str) -> str:
-        self._absent.discard(name)
-        return self._persons.get(name, name)
+        key, name = name_key(name), one_line(name)
+        self._absent.pop(key, None)
+        if key in self._persons:
+            return self.spelt(self._persons[key])
+        person = self._spelt.setdefault(key, name)
+        self._spellings.setdefault(person, set()).add(name)
+        return person
+
+    def spelt(self, name: str) -> str:
+        """The name as it is spelt of the person whom it stands for."""
+        return self._spelt.get(name_key(name), name)
+
+    def spelt_otherwise(self) -> list[str]:
+        """The names of each person that differ by letter case, as 'Anna and anna'."""
+        each = (spellings | {one_line(person)} for person, spellings in self._spellings.items())
+        return sorted(" and ".join(sorted(names)) for names in each if len(names) > 1)
 
     def _add_numbered(self, file: int, exported: ExportedLabel) -> None:
         """Raises JobError (65) if an annotation with the same id shows that the number is two people."""
@@ -148,8 +187,9 @@ class People:
         """Raise JobError (2) if a name that has a person stands in no export. `known`: the annotators, for
         the message."""
         if self._absent:
+            absent = min(self._absent.values())
             raise JobError(
-                f"--people {min(self._absent)}=…: nobody of that name is in the exports; the annotators are "
+                f"--people {absent}=…: nobody of that name is in the exports; the annotators are "
                 f"{', '.join(known)}",
                 USAGE,
             )

@@ -241,6 +241,7 @@ def test_people_get_packs_of_their_own_that_overlap_as_the_tasks_say(sample_run,
     ("people", "says"),
     [
         ("['anna', 'Anna']", "a name comes twice"),
+        ("['Zo\u00eb', 'Zoe\u0308']", "a name comes twice"),
         ("['../anna']", "cannot name a folder"),
         ("['anna']", "annotators = 2, but people has 1 names"),
     ],
@@ -249,6 +250,11 @@ def test_names_that_cannot_be_dealt_to_are_refused(sample_run, people, says):
     with pytest.raises(JobError, match=says) as e:
         job(sample_run, "annotate.annotators=2", f"annotate.people={people}")
     assert e.value.code == SETTINGS
+
+
+def test_a_name_whose_accents_are_characters_of_their_own_is_the_usual_one(sample_run):
+    settings = job(sample_run, "annotate.people=['Zoe\u0308']").annotate
+    assert settings.people == ["Zo\u00eb"]
 
 
 def test_a_further_batch_is_dealt_by_itself(sample_run, run):

@@ -4,6 +4,7 @@ annotation twice."""
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.specs.collect import ANNOTATIONS, COLLECT_REJECTS, CONFLICTS
 from answermill.pipelines.steps.collect.collect import collect
 from answermill.pipelines.steps.collect.people import UserNumbers, parse_people
+from answermill.pipelines.steps.collect.resolution import ResolutionRules
 from tests.pipelines.steps.collect.test_collect import digest, run_of, task
 
 Said = tuple[str, object, int, str]
@@ -201,7 +203,7 @@ def test_a_person_of_nobody_in_the_exports_is_refused_with_who_is_there(run: Pat
     assert e.value.code == USAGE
 
 
-@pytest.mark.parametrize("written", [["1"], ["=anna"], ["1="], ["1=anna", "1=bob"]])
+@pytest.mark.parametrize("written", [["1"], ["=anna"], ["1="], ["1=anna", "1=bob"], ["Anna=a", "anna=b"]])
 def test_people_who_are_not_clear_are_refused(written: list[str]) -> None:
     with pytest.raises(JobError, match="--people") as e:
         parse_people(written)
@@ -220,3 +222,47 @@ def test_whoever_is_dealt_tasks_and_seems_to_be_another_is_asked_about(run: Path
     # Half of the people have sent nothing yet: nothing is odd about that.
     half = label_studio(tmp_path, "half.json", [("a", "anna@example.org", 5, "correct")])
     assert not any("judged none" in line for line in collect(run, [half]))
+
+
+NFC, NFD = "Zo\u00eb", "Zoe\u0308"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "noted"),
+    [("Anna", "anna", True), (NFC, NFD, False), ("Anna Li", " Anna  Li ", False), (NFD, "zo\u00eb", True)],
+)
+def test_a_person_s_name_is_one_however_it_is_typed(
+    run: Path, tmp_path: Path, first: str, second: str, noted: bool
+) -> None:
+    name = unicodedata.normalize("NFC", first)
+    rows = f"a,{digest('a')},correct,{first}\na,{digest('a')},wrong,{second}\nb,{digest('b')},wrong,bo\n"
+    sheet = tmp_path / "all.csv"
+    sheet.write_text("task_id,text_hash,label,annotator\n" + rows, encoding="utf-8")
+    assert votes(run, sheet) == {("a", name, 0), ("b", "bo", 0)}
+    (again,) = COLLECT_REJECTS.open(run).read()
+    assert again.reason == "duplicate" and again.detail.startswith(f"by {name}: ")
+    notes = [line for line in collect(run, [sheet]) if "taken for one person" in line]
+    assert [f"note: {name} and " in line or f" and {name}: " in line for line in notes] == [True] * noted
+
+
+def test_people_who_were_dealt_tasks_and_persons_of_the_user_give_a_name_its_spelling(
+    run: Path, tmp_path: Path
+) -> None:
+    (run / "packs").mkdir()
+    (run / "packs" / "people.json").write_text(json.dumps({NFC: ["a"], "Bo": ["b"]}))
+    sheet = tmp_path / f"{NFD.lower()}.csv"
+    sheet.write_text(f"task_id,text_hash,label\na,{digest('a')},correct\n", encoding="utf-8")
+    studio = label_studio(tmp_path, "all.json", [("b", 2, 1, "wrong"), ("c", "X@Y.org", 2, "wrong")])
+    persons = parse_people(["2=bo", "x@y.org=Cy"])
+    assert votes(run, sheet, studio, persons=persons) == {("a", NFC, 1), ("b", "Bo", 0), ("c", "Cy", 0)}
+
+    lines = collect(run, [sheet, studio], ResolutionRules(adjudicator="bo"), persons=persons)
+    assert not any("judged none" in line for line in lines)
+
+
+def test_forgotten_users_of_files_that_differ_by_letter_case_stay_apart(run: Path, tmp_path: Path) -> None:
+    files = [
+        label_studio(tmp_path, name, [("a", None, n, said)], day=n)
+        for n, (name, said) in enumerate((("Two.json", "correct"), ("two.2.json", "wrong")), 1)
+    ]
+    assert votes(run, *files) == {("a", "Two:unknown-1", 1), ("a", "Two:unknown-2", 0)}
