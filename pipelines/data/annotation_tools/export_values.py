@@ -50,6 +50,8 @@ def read_table_row(record: int, row: ExportRow) -> list[ExportedLabel]:
     """
     if not any(name in row for name in _ANSWERED):
         raise Malformed(f"no column label, but {', '.join(row)}; if one is it, write --columns label=NAME")
+    if "label" in row and QUESTION in row:
+        raise Malformed(f"label and {QUESTION}: either may be the label; leave one out, or export it as JSON")
     answer = row.get("label") if "label" in row else row.get(QUESTION)
     if isinstance(answer, dict):
         answer = answer.get("choices")

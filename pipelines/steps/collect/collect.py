@@ -39,9 +39,9 @@ def collect(
     export names them → the person's name.
 
     Raises JobError: 66 if tasks/ or an export is missing, 65 if an export is cut off, none of its annotations
-    can be used, two without annotators have one name, or one number must be two people, 2 if there is no
-    export, or one of `persons` is in none, 73 if RUN/collected is not collect's own, if its adjudication.csv
-    was edited, or if another process writes into the run.
+    can be used, two without annotators have one name, one of `columns` is in no CSV, or one number must be
+    two people, 2 if there is no export, or one of `persons` is in none, 73 if RUN/collected is not collect's
+    own, if its adjudication.csv was edited, or if another process writes into the run.
     """
     if not files:
         raise JobError("give at least one export", USAGE)
@@ -50,6 +50,7 @@ def collect(
     recover_folder(run / COLLECTED)
     check_replaceable(run, files)
     exports = [Export(file, form, columns) for file in files]
+    _check_columns(exports, columns)
     votes = CollectedVotes(tasks, files, People(files, numbers, persons, dealt_tasks(run)))
     size = sum(export.file.size for export in exports)
     with progress("collect", size, lambda: sum(export.file.position for export in exports), what="bytes"):
@@ -106,6 +107,16 @@ def collect(
         )
 
     yield from _summary(run, counts, votes, agreement, len(files))
+
+
+def _check_columns(exports: Sequence[Export], columns: Columns) -> None:
+    """Raises JobError (65) if one that the user has named is in no CSV."""
+    tables = [export for export in exports if export.file.columns]
+    for name, column in columns.named.items():
+        if not any(column.casefold() in export.file.columns for export in tables):
+            has = "; ".join(f"{export.path} has {', '.join(export.file.columns)}" for export in tables[:3])
+            problem = f"{columns.key} {name}={column}: no CSV among the exports has that column"
+            raise JobError(f"{problem}; {has or 'none is CSV'}", BAD_DATA)
 
 
 def _check_names(unnamed: Sequence[Export]) -> None:

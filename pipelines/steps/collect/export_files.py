@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
@@ -24,6 +25,7 @@ import ijson
 from answermill.pipelines.data.annotation_tools.spreadsheet import unquote
 from answermill.pipelines.data.annotation_tools.tool import FileKind
 from answermill.pipelines.data.inputs.columns import AS_NAMED, EXPORTS, Columns
+from answermill.pipelines.data.inputs.table_rows import header_names
 from answermill.pipelines.data.inputs.text_lines import (
     SEPARATOR_LINE,
     bad,
@@ -47,10 +49,13 @@ class ExportFile:
     """A file of rows. `position`: number of its `size` bytes that have been read."""
 
     def __init__(self, path: Path, columns: Columns = AS_NAMED) -> None:
-        """Finds out the kind of the file. `columns`: the user's names of those of a CSV. Raises JobError: 66
-        if it is missing, 65 if it cannot be read."""
+        """Finds out the kind of the file. `columns`: the user's names of those of CSVs, of which this one may
+        have others. Raises JobError: 66 if it is missing, 65 if it cannot be read."""
+        columns.refuse_others(EXPORTS)
         in_small_letters = {name: column.casefold() for name, column in columns.named.items()}
-        self._columns = replace(columns, named=in_small_letters)
+        self._columns = replace(columns, named=in_small_letters, are_of_several=True)
+        self.columns: list[str] = []
+        """Those of a CSV, in small letters, once it is read."""
         check_file(path)
         self.path, self.size, self.position = path, path.stat().st_size, 0
         self._where, self._unit = 0, "line"
@@ -179,22 +184,14 @@ class ExportFile:
             raise bad(self.path, began, f"this row has no end, or its quotes are wrong ({e}); {AGAIN}") from e
 
     def _header(self, line: str) -> tuple[list[str], str]:
-        """The columns' names, in small letters, and the separator of cells: a comma, a spreadsheet's
+        """The field of each column, as `_fields`, and the separator of cells: a comma, a spreadsheet's
         semicolon or a tab."""
-        field_of = {column: name for name, column in self._columns.named.items()}
         for delimiter in ",;\t":
             names = [
                 unquote(name).strip().casefold() for name in next(csv.reader([line], delimiter=delimiter), [])
             ]
-            usual = [field_of.get(name, name) for name in names]
-            if "task_id" in usual:
-                self._columns.refuse_absent(self.path, 1, EXPORTS, names)
-                names = usual
-                while not names[-1]:  # empty columns, which a spreadsheet may save at the end
-                    names.pop()
-                if len(set(names)) < len(names):
-                    raise bad(self.path, 1, f"a column comes twice: {', '.join(names)}")
-                return names, delimiter
+            if "task_id" in self._columns.find(EXPORTS, names):
+                return self._fields(names), delimiter
         if not line.strip():
             raise JobError(f"{self.path}: no record in it; leave it out, or export again", BAD_DATA)
         problem = f"no column task_id in the header, and no JSON: {line.strip()[:80]}"
@@ -204,6 +201,20 @@ class ExportFile:
             1,
             f"{problem}; the pack's columns {names_kept} must keep their names, or be named by --columns",
         )
+
+    def _fields(self, columns: list[str]) -> list[str]:
+        """The field that each column holds, or its own name; '' of one that another was named in place of.
+        Raises JobError (65) if a column comes twice, or two may be the label."""
+        self.columns = list(header_names(self.path, 1, columns))
+        column_of = self._columns.find(EXPORTS, self.columns)
+        labels = [column for column in self.columns if column in EXPORTS.fields["label"]]
+        if len(labels) > 1 and column_of["label"] not in self._columns.named.values():
+            either = " or ".join(f"{self._columns.key} label={column}" for column in labels)
+            raise bad(self.path, 1, f"{' and '.join(labels)}: either may be the label; write {either}")
+
+        field_of = {column: field for field, column in column_of.items()}
+        usual = set(chain(*EXPORTS.fields.values()))
+        return [field_of.get(column, "" if column in usual else column) for column in self.columns]
 
     def _cells(self, names: list[str], cells: list[str], line: int, lines: _Lines) -> Mapping[str, str]:
         """A row; cells that a spreadsheet left out at its end are empty, unless the file ends in the middle
@@ -215,6 +226,7 @@ class ExportFile:
         return {
             name: unquote(cell)
             for name, cell in zip(names, cells + [""] * (len(names) - len(cells)), strict=False)
+            if name
         }
 
 

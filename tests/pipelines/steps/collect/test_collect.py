@@ -14,6 +14,7 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.config.job_file import Job
+from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.labels import LabelSource
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.look.status import status
@@ -484,3 +485,20 @@ def test_the_command_tells_what_was_made_of_it(
     with pytest.raises(SystemExit) as e:
         main(["collect", str(run), *files, "--resolve", "loudest"])
     assert e.value.code != 0
+
+
+def test_columns_are_those_of_any_of_the_tables(tmp_path: Path) -> None:
+    run = run_of(tmp_path, TASKS)
+    usual = sheet(tmp_path, "ben.csv", [("a", "wrong", "ben")])
+    nameless = tmp_path / "cy.csv"
+    nameless.write_text("task_id,label\nb,wrong\n")
+    renamed = tmp_path / "anna.csv"
+    renamed.write_text("Aufgabe;Urteil;Wer\na;correct;anna\n")
+    names = ["task_id=Aufgabe", "label=Urteil", "annotator=Wer"]
+    list(collect(run, [usual, nameless, renamed], columns=Columns.of(names)))
+    rows = {(row.task_id, row.annotator, row.label) for row in ANNOTATIONS.open(run).read()}
+    assert rows == {("a", "ben", 0), ("b", "cy", 0), ("a", "anna", 1)}
+
+    with pytest.raises(JobError, match="--columns annotator=Wer: no CSV among the exports has that") as e:
+        list(collect(run, [usual, nameless], columns=Columns.of(names[2:])))
+    assert e.value.code == BAD_DATA and "ben.csv has task_id, text_hash, label, annotator" in str(e.value)

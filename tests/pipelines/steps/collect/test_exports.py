@@ -362,10 +362,39 @@ def test_columns_of_a_csv_may_have_other_names_which_are_given(tmp_path: Path) -
     assert said(Export(file, columns=Columns(names))) == rows
 
     usual = written(tmp_path, "task_id,text_hash,label\nt2,h2,wrong\n", "csv")
-    with pytest.raises(JobError, match=r"anna.csv:1: no column 'urteil', which is to be label"):
-        Export(usual, columns=Columns({"label": "Urteil"}))
+    assert said(Export(usual, columns=Columns(names))) == [("t2", "h2", "anna", 0, "")]
     with pytest.raises(JobError, match="a table of this kind has no text"):
         Export(usual, columns=Columns({"text": "sentence"}))
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "label"),
+    [
+        ("label,answer", {}, None),
+        ("answer,label", {}, None),
+        ("label,answer", {"label": "answer"}, 0),
+        ("label,answer", {"label": "Label"}, 1),
+        ("label,Urteil", {"label": "Urteil"}, 0),
+        ("label,Urteil", {"answer": "Urteil"}, 0),
+    ],
+)
+def test_of_two_columns_that_may_be_the_label_the_user_names_one(
+    tmp_path: Path, header: str, named: dict[str, str], label: int | None
+) -> None:
+    file = written(tmp_path, f"task_id,text_hash,,{header},\nt1,h1,,correct,wrong,\n", "csv")
+    if label is None:
+        either = r"either may be the label; write --columns label=\w+ or --columns label=\w+"
+        with pytest.raises(JobError, match=rf"anna\.csv:1: \w+ and \w+: {either}") as e:
+            Export(file)
+        assert e.value.code == BAD_DATA
+    else:
+        assert said(Export(file, columns=Columns(named))) == [("t1", "h1", "anna", label, "")]
+
+
+def test_a_row_of_json_with_two_labels_is_refused(tmp_path: Path) -> None:
+    row = {"task_id": "t1", "label": "", "answer": "correct", "annotator": 5, "annotation_id": 1}
+    with pytest.raises(JobError, match=r"record 1: .*label and answer: either may be the label"):
+        said(Export(written(tmp_path, [row])))
 
 
 def test_a_csv_without_a_column_of_labels_is_refused(tmp_path: Path) -> None:
@@ -481,7 +510,7 @@ def test_an_error_tells_the_place(tmp_path: Path) -> None:
         "anna.jsonl:3: this row has no end": 'task_id,label,annotator\nt1,1,bo\nt2,0,"b\nt3,1,bo\n',
         "anna.jsonl:2: 4 cells where the header has 3": "task_id,label,annotator\nt1,1,bo,x\n",
         "anna.jsonl:1: no column task_id in the header": "id,label\nt1,1\n",
-        "anna.jsonl:1: a column comes twice": "task_id,label,label\nt1,1,0\n",
+        "anna.jsonl:1: the column 'label' comes twice": "task_id,label,label\nt1,1,0\n",
         "anna.jsonl:1: no export that is known: it has a": '{"a": 1}\n',
         "anna.jsonl: no record in it": "[]",
         "anna.jsonl: record 1: not a JSON object: 3": "[3]",
