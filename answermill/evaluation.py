@@ -76,7 +76,8 @@ def evaluate(
     from answermill.pipelines.learn.evaluate.rank import RankOptions
 
     ranker = RankOptions(None if checkpoint is None else str(checkpoint), settings, words)
-    return measure(str(scores), as_path(labels), ranker=ranker, form=_form(form, columns), **options)
+    checked = as_job_errors(measure)  # a list among the options may be one string
+    return checked(str(scores), as_path(labels), ranker=ranker, form=_form(form, columns), **options)
 
 
 @as_job_errors
@@ -99,7 +100,7 @@ def compare(
     from answermill.pipelines.learn.evaluate.compare import compare_files
 
     path = None if labels is None else as_path(labels)
-    return compare_files(str(a), str(b), labels=path, form=_form(form, columns), **options)
+    return as_job_errors(compare_files)(str(a), str(b), labels=path, form=_form(form, columns), **options)
 
 
 @as_job_errors
@@ -116,7 +117,9 @@ def compare_many(
     from answermill.pipelines.learn.compare_many import compare_many as compare_runs
 
     path = None if labels is None else as_path(labels)
-    return compare_runs([str(run) for run in runs], labels=path, form=_form(form, columns), **options)
+    return as_job_errors(compare_runs)(
+        [str(run) for run in runs], labels=path, form=_form(form, columns), **options
+    )
 
 
 @as_job_errors

@@ -16,7 +16,7 @@ from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
 from answermill.pipelines.runs.shown import html_of
 from answermill.schemas.record import Record
-from answermill.user_errors import as_job_errors, listed
+from answermill.user_errors import as_job_errors
 
 R = TypeVar("R", bound=Record)
 _HEAD = 5  # rows that a notebook shows
@@ -29,7 +29,7 @@ def load_job(path: str | Path, settings: Sequence[str] = ()) -> Job:
     Raises JobError: 66 if the file is missing, 78 if a key or value is wrong, naming it and the nearest known
     key.
     """
-    return load(as_path(path), listed(settings, "settings", "['index.shards=4']"))
+    return load(as_path(path), settings)
 
 
 @as_job_errors
@@ -56,7 +56,7 @@ def run(
     from answermill.pipelines.specs.registry import job_steps
     from answermill.pipelines.steps.chain import run_steps, steps_of
 
-    for step in listed(steps or (), "steps", "['ingest']"):
+    for step in steps or ():
         if step not in job_steps():
             raise JobError(f"steps: no step is {step!r}; the steps are {', '.join(job_steps())}", USAGE)
     if not isinstance(job, Job):
@@ -143,21 +143,32 @@ class Records(Generic[R]):
         """One record at a time, in the order of the parts."""
         return iter(self.folder.read())
 
+    @as_job_errors
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Arrow batches, with all columns or with `columns`; memory does not grow with the folder."""
+        """Arrow batches, with all columns or with `columns`; memory does not grow with the folder. Raises
+        JobError (2) for a column that the folder does not have."""
         from answermill.pipelines.runs.parquet_folder import read_batches
 
+        self._schema(columns)
         for part in self.folder.parts:
             yield from read_batches(self.folder.path, part, columns)
 
+    @as_job_errors
     def to_arrow(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """The whole folder as one Arrow table, for `.to_pandas()` or DuckDB."""
-        schema = self.folder.record.schema()
-        schema = schema if columns is None else pa.schema([schema.field(name) for name in columns])
-        return pa.Table.from_batches(self.batches(columns), schema)
+        """The whole folder as one Arrow table, for `.to_pandas()` or DuckDB. Raises as `batches`."""
+        return pa.Table.from_batches(self.batches(columns), self._schema(columns))
 
+    def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
+        """The columns' names and types. Raises as `batches`."""
+        schema: pa.Schema = self.folder.record.schema()
+        for name in columns or ():
+            if name not in schema.names:
+                raise JobError(f"no column {name!r}; the columns are {', '.join(schema.names)}", USAGE)
+        return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+
+    @as_job_errors
     def to_pandas(self, columns: Sequence[str] | None = None) -> Any:
-        """The whole folder as a pandas DataFrame."""
+        """The whole folder as a pandas DataFrame. Raises as `batches`."""
         return self.to_arrow(columns).to_pandas()
 
     def _repr_html_(self) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from answermill.pipelines.errors import SETTINGS, JobError
@@ -14,10 +15,15 @@ T = TypeVar("T")
 
 def as_job_errors(call: Callable[P, T]) -> Callable[P, T]:
     """The same function, which raises a `JobError` where the command line would end with a message and an
-    exit code, as for a missing model or a damaged file. A defect of ours stays what it is."""
+    exit code, as for a missing model or a damaged file; and where one string is given for a list, a parameter
+    whose annotation begins with Sequence. A defect of ours stays what it is."""
+    kinds = {name: str(each.annotation) for name, each in inspect.signature(call).parameters.items()}
 
     @functools.wraps(call)
     def checked(*args: P.args, **kwargs: P.kwargs) -> T:
+        for name, value in (*zip(kinds, args, strict=False), *kwargs.items()):
+            if (kind := kinds.get(name, "")).startswith("Sequence["):
+                listed(value, name, f"[{value!r:.40}]" if kind.startswith("Sequence[str") else "")
         try:
             return call(*args, **kwargs)
         except JobError:
@@ -32,8 +38,9 @@ def as_job_errors(call: Callable[P, T]) -> Callable[P, T]:
     return checked
 
 
-def listed(values: Sequence[Any], name: str, example: str) -> Sequence[Any]:
+def listed(values: Any, name: str, example: str) -> Any:
     """The values. Raises JobError (78) if they are one string, whose letters they would be."""
     if isinstance(values, str | bytes):
-        raise JobError(f"{name} is one string, {values!r:.40}; give a list, such as {example}", SETTINGS)
+        such = f", such as {example}" if example else ""
+        raise JobError(f"{name} is one string, {values!r:.40}; give a list{such}", SETTINGS)
     return values

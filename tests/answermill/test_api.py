@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import answermill as am
+from answermill.commands import COMMANDS, function_name
 from answermill.schemas.corpus import Passage
 from answermill.schemas.ranked import ScoredCandidate
 from testing.tiny import write_calibration
@@ -114,17 +116,49 @@ def test_one_string_is_no_list_of_texts_or_stages():
         am.Plan([object()])
 
 
-def test_one_string_is_no_list_of_steps_or_settings_and_a_step_is_known(tmp_path):
-    job = tmp_path / "job.toml"
-    job.write_text('[ingest]\ninput = ["*.warc"]\n')
-    for call, what, code in (
-        (lambda: am.load_job(job, "ingest.min_words=20"), "settings is one string, 'ingest", 78),
-        (lambda: am.run(job, tmp_path / "run", steps="ingest"), "steps is one string, 'ingest'", 78),
-        (lambda: am.run(job, tmp_path / "run", steps=["eat"]), "no step is 'eat'; the steps are ingest,", 2),
+LISTS = [
+    (function, parameter.name)
+    for function in map(am.__getattr__, set(am.__all__) - set(map(function_name, COMMANDS)))
+    if inspect.isfunction(function)
+    for parameter in inspect.signature(function).parameters.values()
+    if parameter.annotation.startswith("Sequence[") and parameter.default is not parameter.empty
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "name"), sorted(LISTS, key=str), ids=lambda value: getattr(value, "__name__", value)
+)
+def test_one_string_is_no_list(function, name):
+    with pytest.raises(
+        am.JobError, match=f"{name} is one string, 'text'; give a list, such as \\['text'\\]"
+    ) as e:
+        function(**{name: "text"})
+    assert e.value.code == 78
+
+
+def test_one_string_is_no_list_of_metrics_runs_or_ids():
+    for call, what in (
+        (lambda: am.evaluate("overlap", "labels", metrics="P@1"), "metrics is one string, 'P@1'"),
+        (lambda: am.compare("a", "b", metrics="P@1"), "metrics is one string, 'P@1'"),
+        (lambda: am.compare_many(["a", "b"], metrics="P@1"), "metrics is one string, 'P@1'"),
+        (
+            lambda: am.compare_many("overlap"),
+            r"runs is one string, 'overlap'; give a list, such as \['overlap",
+        ),
+        (lambda: am.Plan(["overlap"]).rerank_all([(QUESTION, TEXTS)], ids="1"), "ids is one string, '1'"),
+        (lambda: am.Plan(["overlap"]).rerank_all(QUESTION), r"questions is one string, .*; give a list\n"),
     ):
         with pytest.raises(am.JobError, match=what) as e:
             call()
-        assert e.value.code == code
+        assert e.value.code == 78
+
+
+def test_an_unknown_step_is_refused_with_the_steps(tmp_path):
+    job = tmp_path / "job.toml"
+    job.write_text('[ingest]\ninput = ["*.warc"]\n')
+    with pytest.raises(am.JobError, match="no step is 'eat'; the steps are ingest,") as e:
+        am.run(job, tmp_path / "run", steps=["eat"])
+    assert e.value.code == 2
 
 
 def test_ids_are_as_many_as_the_questions():
@@ -164,6 +198,16 @@ def test_a_run_is_read_as_records_and_as_arrow(sample_run):
     assert run["scored"].to_arrow(["question_id", "rank"]).column_names == ["question_id", "rank"]
     assert isinstance(next(iter(run["passages"])), Passage)
     assert sum(batch.num_rows for batch in run["scored"].batches(["rank"])) == scored.num_rows
+    for read in (
+        run["scored"].to_arrow,
+        run["scored"].to_pandas,
+        lambda names: [*run["scored"].batches(names)],
+    ):
+        with pytest.raises(am.JobError, match="columns is one string, 'text'; give a list, such as"):
+            read("text")
+        with pytest.raises(am.JobError, match="no column 'txt'; the columns are question_id, question,") as e:
+            read(["txt"])
+        assert e.value.code == 2
     answers = list(run.answers())
     assert len(answers) == 90 and answers[0].keys() >= {"question", "answer", "url"}
 
