@@ -13,7 +13,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -128,27 +128,24 @@ class ExportFile:
             self._at(line)
 
     def _list(self, text: IO[str]) -> Iterator[NumberedRow]:
-        characters = _Utf8(text)
+        events = _Events(text, is_one=self._is_list)
         try:
-            parsed = ijson.basic_parse(characters, buf_size=CHUNK, multiple_values=not self._is_list)
-            rows = ijson.items(ijson.parse(self._shallow(parsed)), "item" if self._is_list else "")
+            rows = ijson.items(ijson.parse(self._shallow(events)), "item" if self._is_list else "")
             for number, row in enumerate(rows, 1):
                 yield number, self._object(row)
                 self._at(number)
         except ijson.JSONError as e:
             problem, _, excerpt = str(e).partition("\n")
             near = f", near {line!r}" if (line := excerpt.partition("\n")[0].strip()) else ""
-            place = f"before character {characters.count:,}"
+            place = f"before character {events.characters:,}"
             why = f"is the file cut off here? {AGAIN}"
             if no_json := _NO_JSON.search(excerpt):
                 why = f"{no_json[0]} is no value of JSON: write null in its place"
             raise self._bad(f"{place}: {problem}{near}; {why}") from e
-        except UnicodeDecodeError:
-            raise
-        except (ValueError, ArithmeticError) as e:
-            raise self._bad(f"a number that is too long to be read; {AGAIN}") from e
+        except OverflowError as e:
+            raise self._bad(f"{e}; {AGAIN}") from e
 
-    def _shallow(self, events: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def _shallow(self, events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         """The same events. Raises JobError (65) if they are nested deeper than DEEPEST: memory grows with the
         square of the depth."""
         depth = 0
@@ -230,16 +227,36 @@ class ExportFile:
         }
 
 
-class _Utf8:
-    """A text as the file of bytes that ijson reads; `count` is the number of characters read so far."""
+class _Events:
+    """What ijson reports of a text of JSON; `characters` is the number of those read so far.
 
-    def __init__(self, text: IO[str]) -> None:
-        self._text, self.count = text, 0
+    ijson 3.6 makes an event without a value of a whole number that Python refuses to read, one of 4,301
+    digits or more, and a look at it ends the process. So events are taken from its parser, which says
+    that something went wrong before they are looked at.
+    """
 
-    def read(self, size: int) -> bytes:
-        characters = self._text.read(size)
-        self.count += len(characters)
-        return characters.encode()
+    def __init__(self, text: IO[str], is_one: bool) -> None:
+        """`is_one`: the text is one value, not several after each other."""
+        self._text, self._is_one, self.characters = text, is_one, 0
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        """The events, those before a fault first. Raises ijson.JSONError, or OverflowError of a number."""
+        events = ijson.sendable_list()
+        parser = ijson.basic_parse_coro(events, multiple_values=not self._is_one)
+        chunk = " "
+        while chunk:
+            chunk = self._text.read(CHUNK)
+            self.characters += len(chunk)
+            try:
+                parser.send(chunk.encode()) if chunk else parser.close()
+            except ijson.JSONError:
+                yield from events
+                raise
+            except (ValueError, ArithmeticError, SystemError) as e:
+                yield from events[:-1]  # the last one is the number's, and has no value
+                raise OverflowError("a number that is too long to be read") from e
+            yield from events
+            events.clear()
 
 
 class _Lines:

@@ -581,12 +581,32 @@ def test_a_list_that_is_nested_too_deeply_is_refused_with_its_name(tmp_path: Pat
     assert e.value.code == BAD_DATA
 
 
-@pytest.mark.parametrize("number", ["1e999999999999999999999", "-1e-9999999999999999999999"])
-def test_a_number_that_nothing_can_hold_is_refused_with_its_record(tmp_path: Path, number: str) -> None:
-    file = written(tmp_path, f'[{{"task_id": "t1", "annotation_id": {number}}}]')
-    with pytest.raises(JobError, match=r"anna.json: record 1: a number that is too long to be read") as e:
-        Export(file)
+@pytest.mark.parametrize(
+    "number",
+    [
+        "1e999999999999999999999",
+        "-1e-9999999999999999999999",
+        pytest.param("1" * 4_301, id="4,301 digits"),
+        pytest.param("-" + "1" * 2 * CHUNK, id="more digits than are read at once"),
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1, 2 * CHUNK])
+def test_a_number_that_nothing_can_hold_is_refused_with_its_record(
+    tmp_path: Path, number: str, before: int
+) -> None:
+    first = json.dumps({"task_id": "t0", "annotation_id": 1, "label": "wrong", "passage": "x" * before}) + ","
+    second = f'{{"task_id": "t1", "annotation_id": {number}, "label": "wrong"}}'
+    file = written(tmp_path, f"[{first if before else ''} {second}]")
+    record = 2 if before else 1
+    says = rf"anna\.json: record {record}: a number that is too long to be read"
+    with pytest.raises(JobError, match=says) as e:
+        list(Export(file).read())
     assert e.value.code == BAD_DATA
+
+
+def test_a_text_of_many_digits_is_no_number(tmp_path: Path) -> None:
+    row = {"task_id": "t1", "annotation_id": "1", "label": "wrong", "passage": "31415 " + "9" * 2 * CHUNK}
+    assert [label.label for label in Export(written(tmp_path, [row])).read()] == [0]
 
 
 def test_a_record_that_only_another_tool_writes_is_refused(tmp_path: Path) -> None:
