@@ -107,7 +107,7 @@ def status(path: Path) -> Iterator[tuple[str, str, str, str]]:
         batches = (run.path, *spec.places(run.path)[1:])
         for batch, folder in itertools.product(batches, spec):
             place = folder.path(batch)
-            n, state, remedy = _row(place, folder.maker, run.path)
+            n, state, remedy = _row(place, folder.maker, batch)
             rows.append((name, place.relative_to(run.path).as_posix(), n, state or uncommitted))
             remedies |= {remedy: None} if remedy else {}
 
@@ -126,7 +126,7 @@ def _uncommitted(run: Run, step: str) -> str:
 
 def _row(place: Path, maker: Maker, run: Path) -> tuple[str, str, str]:
     """(rows, state, what to do) of a folder: no state if it is not committed, and something to do only if it
-    is damaged."""
+    is damaged. `run`: the run, or the folder of a further batch."""
     try:
         manifest = read_manifest(place, maker, run)
     except JobError as e:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Record")
 AnyCounts = TypeVar("AnyCounts", bound=StepCounts)
+BATCHES = "batches"
+"""The folder of a step's further batches: 2/ in it is as a run, and holds what the step writes for the
+second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,14 @@ class Maker:
     """Folders of such a command that are to be deleted before it writes them again."""
 
     def line(self, run: Path, option: str = "") -> str:
-        """The command to type. `option`: 'redo' or 'verify', which a step of a job takes."""
+        """The command to type, for a run or for the folder of a further batch in it. `option`: 'redo' or
+        'verify', which a step of a job takes."""
         if not self.step:
             return "the command that wrote it"
         if self.command:
             return f"`answermill {self.command.format(run=run)}`"
+        if _batch(run):
+            return f"{self.first(run)}, with the other settings of that batch,"
         return f"`answermill run JOB.toml --out {run}{f' --{option} {self.step}' if option else ''}`"
 
     def again(self, run: Path, option: str = "redo") -> str:
@@ -50,7 +56,7 @@ class Maker:
         `option`: 'redo' is for all of them and what follows from them; 'verify' for the files whose bytes
         were changed; '' for what every run notices, sizes and files that are missing.
         """
-        first = ""
+        first = "delete that folder, then " if _batch(run) and option else ""
         if self.removes and option == "redo":
             *others, last = [str(run / folder) for folder in self.removes]
             first = f"delete {', '.join(others)} and {last}, then " if others else f"delete {last}, then "
@@ -58,11 +64,18 @@ class Maker:
 
     def first(self, run: Path) -> str:
         """The command to type where the folders do not exist yet."""
-        return (
-            f"`answermill {self.command.format(run=run)}`"
-            if self.command
-            else f"`answermill {self.step} JOB.toml --out {run}`"
-        )
+        if self.command:
+            return f"`answermill {self.command.format(run=run)}`"
+        if number := _batch(run):
+            return (
+                f"`answermill {self.step} JOB.toml --out {run.parents[1]} --set {self.step}.batch={number}`"
+            )
+        return f"`answermill {self.step} JOB.toml --out {run}`"
+
+
+def _batch(run: Path) -> str:
+    """The number of the further batch whose folder this is; '' of a run."""
+    return run.name if run.parent.name == BATCHES and run.name.isdecimal() else ""
 
 
 UNKNOWN = Maker("")

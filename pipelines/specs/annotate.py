@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from answermill.pipelines.runs.counts import StepCounts
-from answermill.pipelines.runs.spec import FolderSpec, Maker, SealedFile, StepSpec
+from answermill.pipelines.runs.spec import BATCHES, FolderSpec, Maker, SealedFile, StepSpec
 
 if TYPE_CHECKING:
     from answermill.schemas.annotation import Task
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 MAKER = Maker("annotate")
 PACKS, PACK_SUMMARY, PACK_PEOPLE = "packs", "packs.json", "people.json"
 """The folder of packs, the file in it that names them, and the one that says who has which tasks."""
-BATCHES = "batches"
-"""The folder of further batches: 2/ in it holds tasks/ and packs/ of the second."""
 STRATA = ("top", "random", "control")
 
 
@@ -66,5 +64,5 @@ ANNOTATE = StepSpec(
     revision=2,
     files=(SealedFile(f"{PACKS}/{PACK_SUMMARY}"),),
     batches=BATCHES,
-    adds="`--set annotate.batch=2` asks for more and keeps it",
+    adds="`--set annotate.batch=N`, with the next number, asks for more and keeps it",
 )

@@ -33,10 +33,10 @@ from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.reports import Report
 from answermill.pipelines.runs.parquet_folder import Folder, Part, read_batches
+from answermill.pipelines.runs.spec import BATCHES
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.specs.annotate import (
     ANNOTATE,
-    BATCHES,
     PACKS,
     STRATA,
     TASKS,

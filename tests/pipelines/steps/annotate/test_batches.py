@@ -128,20 +128,37 @@ def test_verify_finds_a_change_in_a_further_batch_and_removes_nothing_of_it(
     assert pack.read_text() == "filled in"
 
 
-def test_status_finds_damage_in_a_further_batch_and_names_the_run_in_its_advice(
-    run: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("damage", ["a part that is cut", "a part of other bytes", "a manifest that is cut"])
+def test_a_command_that_finds_damage_in_a_further_batch_says_what_mends_it(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
 ) -> None:
+    judged = judge(run, tmp_path / "anna.csv")
     assert annotate(run, "batch=2", "top=4") == 0
-    tasks = run / "batches/2/tasks"
+    before, tasks = content(run, ["tasks", "packs", "batches"]), run / "batches/2/tasks"
     part = next(tasks.glob("part-*"))
-    part.write_bytes(part.read_bytes()[:-1])
-    assert call("status", run) == BAD_DATA
-    assert f"`answermill run JOB.toml --out {run}` makes it again" in capsys.readouterr().err
-    (tasks / MANIFEST).write_text("{", encoding="utf-8")
-    assert call("status", run) == BAD_DATA
-    output = capsys.readouterr()
-    assert f"damaged: {tasks / MANIFEST}" in output.out
-    assert f"`answermill run JOB.toml --out {run} --redo annotate`" in output.err
+    if damage == "a part that is cut":
+        part.write_bytes(part.read_bytes()[:-1])
+    elif damage == "a part of other bytes":
+        part.write_bytes(b"PAR2" + part.read_bytes()[4:])
+    else:
+        (tasks / MANIFEST).write_text("{", encoding="utf-8")
+
+    again = f"`answermill annotate JOB.toml --out {run} --set annotate.batch=2`"
+    deletes = damage != "a part that is cut"
+    advice = f"{'delete that folder, then ' if deletes else ''}{again}, with the other settings of that batch"
+    is_seen_by_size = damage != "a part of other bytes"
+    for command in (("collect", run, judged), ("report", run), *([("status", run)] * is_seen_by_size)):
+        capsys.readouterr()
+        assert call(*command) == BAD_DATA
+        output = capsys.readouterr()
+        assert advice in output.err, command
+    if is_seen_by_size:
+        assert f"damaged: {tasks}" in output.out
+
+    if deletes:
+        shutil.rmtree(tasks)
+    assert annotate(run, "batch=2", "top=4") == 0
+    assert content(run, ["tasks", "packs", "batches"]) == before
 
 
 def test_a_redo_that_would_ask_otherwise_looks_first_and_removes_nothing(
@@ -151,7 +168,7 @@ def test_a_redo_that_would_ask_otherwise_looks_first_and_removes_nothing(
     for settings in (["top=4"], ["tools=['prodigy']"]):
         assert annotate(run, *settings, redo=True) == OUTPUT_EXISTS
         assert content(run) == before
-        assert "annotate.batch=2" in capsys.readouterr().err
+        assert "annotate.batch=N" in capsys.readouterr().err
     plan = ["--set", "rerank.stages=[{reranker='overlap',keep=3}]"]
     assert (
         call("run", run.parent / "job.toml", "--out", run, "--redo", "rerank", *plan, "--no-report")
@@ -185,4 +202,4 @@ def test_a_batch_follows_the_one_before_it(run: Path, capsys: pytest.CaptureFixt
     assert annotate(run, "batch=3") == INPUT_MISSING
     assert "annotate.batch = 3: the tasks of batch 2 are not in" in capsys.readouterr().err
     assert annotate(run, "top=4") == OUTPUT_EXISTS
-    assert "or `--set annotate.batch=2` asks for more and keeps it" in capsys.readouterr().err
+    assert "or `--set annotate.batch=N`, with the next number, asks for more" in capsys.readouterr().err
