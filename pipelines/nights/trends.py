@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time
 from typing import Any
 
 from answermill.files.remote import as_path
-from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, WORSE, JobError
+from answermill.pipelines.look.status import status
 from answermill.pipelines.nights.night_folder import GOOD, NightRecord, Nights
 from answermill.pipelines.runs.step import work_folders
 from answermill.pipelines.runs.watch.clock import step_times
@@ -31,7 +32,7 @@ class RunFigures:
 
     run: str
     state: str
-    """'good', 'complete', 'refused', 'failed (66)', 'running' or 'stopped'."""
+    """'good', 'complete', 'refused', 'failed (66)', 'damaged', 'running' or 'stopped'."""
     ended: float | None
     """Seconds since 1970; None if the run does not say."""
     pages: int | None
@@ -67,7 +68,21 @@ def runs_in(folder: Path, last: int) -> list[RunFigures]:
             INPUT_MISSING,
         )
     now = time()
-    return sorted(figures, key=lambda each: (now if each.ended is None else each.ended, each.run))[-last:]
+    shown = sorted(figures, key=lambda each: (now if each.ended is None else each.ended, each.run))[-last:]
+    return [
+        replace(each, state="damaged") if each.state != "running" and _is_damaged(folder / each.run) else each
+        for each in shown
+    ]
+
+
+def _is_damaged(path: Path) -> bool:
+    """True if `status` finds damage in the run."""
+    try:
+        for _ in status(path):
+            pass
+    except JobError as e:
+        return e.code == BAD_DATA
+    return False
 
 
 def _figures(path: Path, nights: Nights, good: str | None) -> RunFigures | None:
@@ -99,8 +114,6 @@ def _state(run: Run, record: NightRecord | None, is_good: bool, is_begun: bool) 
         return "good"
     if record is not None and record.code:
         return "refused" if record.code == WORSE else f"failed ({record.code})"
-    if run.unreadable:
-        return "damaged"
     is_open = is_begun or running is not None or (record is not None and record.code is None)
     return "stopped" if is_open else "complete"
 

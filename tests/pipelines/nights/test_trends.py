@@ -72,12 +72,19 @@ def test_runs_have_their_states_figures_and_changes(runs: Path, capsys: pytest.C
     assert first["pages"] == first["rejects"] == 3 and first["seconds"] == 30.0
 
 
-def test_a_damaged_run_is_a_line_among_the_others(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (runs / "2026-01-01/rejects/_manifest.json").write_text("{")
+@pytest.mark.parametrize("file", ["_manifest.json", "part-*.parquet"])
+@pytest.mark.parametrize("is_good", [True, False])
+def test_a_damaged_run_is_a_line_among_the_others(
+    runs: Path, capsys: pytest.CaptureFixture[str], file: str, is_good: bool
+) -> None:
+    (damaged,) = (runs / "2026-01-01/rejects").glob(file)
+    damaged.write_text("{")
     shutil.rmtree(runs / "open")
-    (runs / "good").unlink()
+    if not is_good:
+        (runs / "good").unlink()
     assert call("runs", runs) == 0
-    assert "2026-01-01  damaged" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "2026-01-01  damaged" in output and "2026-01-02  refused" in output
 
 
 @pytest.mark.parametrize(
