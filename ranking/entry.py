@@ -128,6 +128,12 @@ class FileName:
     """True for data, which must be a file; False if it may also be the name of a model."""
 
 
+class FileMissing(ValueError):
+    """A file that a stage's setting names is not there. The message names it, and what to give."""
+
+    exit_code = 66
+
+
 class TrainingSettings(Section):
     """Section of a training file that names the model to train. Each method has a subclass with its own
     keys."""

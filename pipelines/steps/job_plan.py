@@ -121,7 +121,7 @@ def load_stages(
             )
             reranker = _load(plan, resources, run if codes is not None else None)
         except ValueError as e:
-            raise JobError(f"rerank.stages.{len(loaded)}: {e}", SETTINGS) from e
+            raise JobError(f"rerank.stages.{len(loaded)}: {e}", getattr(e, "exit_code", SETTINGS)) from e
 
         loaded.append(Stage(stage.key, reranker, stage.keep, resources.checkpoint))
 

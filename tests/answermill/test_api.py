@@ -161,6 +161,23 @@ def test_an_unknown_step_is_refused_with_the_steps(tmp_path):
     assert e.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("reranker", "key"),
+    [("scores", "table"), ("blend", "weights_file"), ("probability", "calibration_file")],
+)
+def test_a_stage_s_missing_file_is_missing_input_wherever_it_is_read(tmp_path, reranker, key):
+    none = str(tmp_path / "none.json")
+    labels = tmp_path / "set.tsv"
+    labels.write_text(f"question_id\tquestion\tsentence\tlabel\n1\t{QUESTION}\t{TEXTS[0]}\t1\n")
+    for call in (
+        lambda: am.Plan(["overlap", am.stage(reranker, **{key: none})]),
+        lambda: am.evaluate(reranker, labels, settings=[f"{key}={none}"]),
+    ):
+        with pytest.raises(am.JobError, match=f"{none}: no such file; give ") as e:
+            call()
+        assert e.value.code == 66
+
+
 def test_ids_are_as_many_as_the_questions():
     with pytest.raises(am.JobError, match="2 questions have 1 ids; give one each") as e:
         am.Plan(["overlap"]).rerank_all([(QUESTION, TEXTS), ("Why?", TEXTS)], ids=["q1"])

@@ -144,7 +144,7 @@ def load_ranker(name: str, options: RankOptions = DEFAULTS) -> tuple[Reranker, P
         key = ".".join(map(str, error["loc"]))
         raise JobError(f"--set {key}: {error['msg']}, not {error['input']!r}", SETTINGS) from e
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
 
 
 def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:

@@ -63,7 +63,8 @@ class AnswerRule:
             calibration = CalibrationFile.read(job.path(last.calibration_file))
             bar = calibration.bar(answers.max_wrong, answers.confidence)
         except ValueError as e:
-            raise JobError(f"rerank.answers.max_wrong = {answers.max_wrong:g}: {e}", SETTINGS) from e
+            code = getattr(e, "exit_code", SETTINGS)
+            raise JobError(f"rerank.answers.max_wrong = {answers.max_wrong:g}: {e}", code) from e
         return cls(answers, last.key, bar.probability, f"{bar.statement()}, on {calibration.labels}")
 
     def is_given(self, row: ScoredCandidate) -> bool:

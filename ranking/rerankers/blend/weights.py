@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError
 
 from answermill.files.atomic_files import write_text
-from answermill.ranking.entry import StageBefore
+from answermill.ranking.entry import FileMissing, StageBefore
 from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.blend import WeighedStage, WeightTable
 from answermill.ranking.rerankers.blend.score_columns import EXIT, RETRIEVAL, known_names
@@ -104,9 +104,12 @@ class WeightsFile(Section):
 
     @classmethod
     def read(cls, file: Path) -> WeightsFile:
-        """Contents of a file. Raises ValueError with what is wrong, and what to do."""
+        """Contents of a file. Raises ValueError with what is wrong, and what to do; FileMissing if it is not
+        there."""
         try:
             return cls.model_validate_json(file.read_bytes())
+        except FileNotFoundError as e:
+            raise FileMissing(f"{file}: no such file; give one that `answermill weights` wrote") from e
         except OSError as e:
             raise ValueError(f"{file}: {e.strerror}; give a file that `answermill weights` wrote") from e
         except ValidationError as e:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from answermill.files.parquet_files import open_parquet
+from answermill.ranking.entry import FileMissing
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.pretrained import ScoresStage
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
@@ -79,8 +80,9 @@ class ScoreTable:
     """Scores of a file, in memory."""
 
     def __init__(self, path: Path, column: str) -> None:
-        """Raises ValueError if the file is no Parquet or lacks a column; ScoresWrong if it is damaged, if a
-        row has no id or no finite score, or if two rows of one candidate differ."""
+        """Raises ValueError if the file is no Parquet or lacks a column, FileMissing if there is none;
+        ScoresWrong if it is damaged, if a row has no id or no finite score, or if two rows of one candidate
+        differ."""
         self.path = path
         self._scores: dict[str, dict[str, float]] = {}  # question → candidate → score
 
@@ -121,6 +123,8 @@ class ScoreTable:
 def _opened(path: Path) -> pq.ParquetFile:
     try:
         return open_parquet(path)
+    except FileNotFoundError as e:
+        raise FileMissing(f"{path}: no such file; give a Parquet file of scores") from e
     except (pa.ArrowException, OSError) as e:
         raise ValueError(f"{path}: not readable as Parquet: {e}") from e
 

@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
 from answermill.files.atomic_files import write_text
-from answermill.ranking.entry import StageBefore
+from answermill.ranking.entry import FileMissing, StageBefore
 from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.rerankers.blend.weights import Interval
 from answermill.ranking.rerankers.probability.bar import CONFIDENCE, Bar, FirstAnswers, promised
@@ -105,9 +105,12 @@ class CalibrationFile(Section):
 
     @classmethod
     def read(cls, file: Path) -> CalibrationFile:
-        """Contents of a file. Raises ValueError with what is wrong, and what to do."""
+        """Contents of a file. Raises ValueError with what is wrong, and what to do; FileMissing if it is not
+        there."""
         try:
             return cls.model_validate_json(file.read_bytes())
+        except FileNotFoundError as e:
+            raise FileMissing(f"{file}: no such file; give one that `answermill calibrate` wrote") from e
         except OSError as e:
             raise ValueError(f"{file}: {e.strerror}; give a file that `answermill calibrate` wrote") from e
         except ValidationError as e:

@@ -44,10 +44,10 @@ def blend(weights: str, more: str = "") -> str:
     return f'reranker = "blend"\nweights = {{{weights}}}\n{more}'
 
 
-def refused(folder: Path, *stages: str, more: str = "") -> str:
+def refused(folder: Path, *stages: str, more: str = "", code: int = 78) -> str:
     with pytest.raises(JobError) as e:
         check_stages(load(job_file(folder, *stages, more=more)))
-    assert e.value.code == 78
+    assert e.value.code == code
     return str(e.value)
 
 
@@ -273,8 +273,8 @@ def test_a_file_that_is_missing_or_no_json_is_refused_and_its_content_is_in_the_
     (tmp_path / "weights.json").rename(tmp_path / "away.json")
     assert call("rerank", job, "--out", run) == 66
     assert "rerank.stages.1.weights_file: " in capsys.readouterr().err
-    assert "weights.json: No such file or directory; give a file that `answermill weights` wrote" in refused(
-        tmp_path, OVERLAP, weighed
+    assert "weights.json: no such file; give one that `answermill weights` wrote" in refused(
+        tmp_path, OVERLAP, weighed, code=66
     )
 
     (tmp_path / "weights.json").write_text("{")

@@ -108,7 +108,7 @@ def test_a_damaged_file_is_refused(file: Path, tmp_path: Path, changes: dict[str
     (tmp_path / "c.json").write_text(json.dumps(json.loads(file.read_text()) | changes))
     with pytest.raises(ValueError, match=f"c.json is no calibration: .*{says}.*; calibrate again"):
         CalibrationFile.read(tmp_path / "c.json")
-    with pytest.raises(ValueError, match="give a file that `answermill calibrate` wrote"):
+    with pytest.raises(ValueError, match="give one that `answermill calibrate` wrote"):
         CalibrationFile.read(tmp_path / "none.json")
 
 
