@@ -28,7 +28,7 @@ from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError, counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.reports import Report
@@ -176,7 +176,8 @@ def make_tasks(job: Job, run: Path, step: Step[AnnotateCounts], beam_options: Se
     if (controls := controls_file(job)) is not None:
         labels_given = known_labels(job).count
         if not counts.controls_found:
-            problem = f"none of its {labels_given} labels is of a sentence that was scored for its question"
+            given_labels = counted(labels_given, "label")
+            problem = f"of its {given_labels} none is of a sentence that was scored for its question"
             raise JobError(f"annotate.controls: {controls}: {problem}", BAD_DATA)
         not_found = labels_given - counts.controls_found
         outcome.counts = replace(counts, controls_given=labels_given, controls_not_found=not_found)
@@ -343,8 +344,8 @@ def summary(run: Path, batch: int = 1) -> str:
     is_further = batch > 1 or pack_summary.settings.get("since")
     new = f"; {pack_summary.tasks:,} of them new" if is_further else ""
     return (
-        f"annotate   {counts.questions:,} questions, {counts.sentences:,} sentences; {counts.tasks:,} tasks "
-        "= "
+        f"annotate   {counted(counts.questions, 'question')}, {counted(counts.sentences, 'sentence')}; "
+        f"{counted(counts.tasks, 'task')} = "
         f"{strata}{known_clause}{lost_clause}{new}; "
         f"{where}{PACKS}/ for {', '.join(pack_summary.settings.get('tools', ()))}"
         f"{f'; dealt to {people}' if people else ''}"

@@ -147,20 +147,20 @@ def _summary(
     """Lines for people on what was collected."""
     refused = f" ({counts_by_reason(counts.rejected)})" if counts.rejects else ""
     annotations = (
-        f"{counts.annotations:,} annotations = {counts.votes:,} used + {counts.rejects:,} rejects{refused}"
+        f"{counted(counts.annotations, 'annotation')} = {counts.votes:,} used + "
+        f"{counted(counts.rejects, 'reject')}{refused}"
     )
-    yield (
-        f"collect    {files} export{'s'[: files != 1]}: {annotations}; {counts.unanswered:,} records "
-        "unanswered"
-    )
+    unanswered = counted(counts.unanswered, "record")
+    yield f"collect    {counted(files, 'export')}: {annotations}; {unanswered} unanswered"
     fates = ("labelled", "open", "control", "too_few_votes", "not_judged")
     tasks = " + ".join(f"{counts.fates.get(fate, 0):,} {fate.replace('_', ' ')}" for fate in fates)
-    yield f"           {counts.tasks:,} tasks = {tasks}; {counts.conflicts:,} conflicts"
+    yield f"           {counted(counts.tasks, 'task')} = {tasks}; {counted(counts.conflicts, 'conflict')}"
 
     for stratum in ("top", "random"):
         if (judged := counts.strata.get(stratum)) is not None:
             share = judged.correct / judged.labels
-            yield f"           {stratum}: {judged.labels:,} labels, {judged.correct:,} correct ({share:.1%})"
+            labels = counted(judged.labels, "label")
+            yield f"           {stratum}: {labels}, {judged.correct:,} correct ({share:.1%})"
 
     if counts.unchecked_text:
         yield (

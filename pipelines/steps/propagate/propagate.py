@@ -38,7 +38,7 @@ from answermill.pipelines.data.inputs.labels import LabelSource, collected_label
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import StepCounts
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
@@ -125,7 +125,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     outcome.counts = replace(outcome.counts, labels=labels)
     outcome.counts.check_sums()
     if not outcome.counts.used:
-        problem = f"none of its {labels} labels is of a sentence in {PASSAGES.path(run)}"
+        problem = f"of its {counted(labels, 'label')} none is of a sentence in {PASSAGES.path(run)}"
         raise JobError(f"{source.path}: {problem}", BAD_DATA)
 
     commit.finish(outcome)
@@ -280,11 +280,15 @@ def summary(run: Path) -> str:
     """One line for people, from the manifests."""
     counts = PROPAGATE.counts_of(SENTENCE_LABELS.open(run).manifest)
     more = "".join(
-        f", {n:,} {name}" for n, name in ((counts.windows, "windows"), (counts.conflicts, "conflicts")) if n
+        f", {counted(n, name)}"
+        for n, name in ((counts.windows, "window"), (counts.conflicts, "conflict"))
+        if n
     )
+    passages, documents = counted(counts.passages, "passage"), counted(counts.documents, "document")
     return (
-        f"propagate  {counts.labels:,} labels = {counts.used:,} used + {counts.rejects:,} rejects; labelled "
-        f"{counts.sentences:,} sentences, {counts.passages:,} passages, {counts.documents:,} documents{more}"
+        f"propagate  {counted(counts.labels, 'label')} = {counts.used:,} used + "
+        f"{counted(counts.rejects, 'reject')}; labelled "
+        f"{counted(counts.sentences, 'sentence')}, {passages}, {documents}{more}"
     )
 
 

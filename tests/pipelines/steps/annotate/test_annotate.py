@@ -169,7 +169,7 @@ def test_labels_by_id_are_controls_too_and_files_of_another_corpus_are_refused(s
     shutil.rmtree(run / "tasks")
     shutil.rmtree(run / "packs")
     controls.write_text(json.dumps({"question_id": "q06", "sentence_id": "other@1", "label": 1}) + "\n")
-    with pytest.raises(JobError, match="none of its 1 labels is of a sentence that was scored") as e:
+    with pytest.raises(JobError, match="of its 1 label none is of a sentence that was scored") as e:
         annotate(job(sample_run, f"annotate.controls={controls}"), run)
     assert e.value.code == BAD_DATA and not (run / "packs").exists()
 

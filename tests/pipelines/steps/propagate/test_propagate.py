@@ -334,7 +334,7 @@ def test_labels_are_checked_without_being_sorted_into_files(tmp_path, monkeypatc
 def test_labels_of_another_corpus_are_refused(tmp_path):
     world(tmp_path)
     (tmp_path / "labels.tsv").write_text("question_id\tsentence_id\tlabel\nq\tx@0\t1\n")
-    with pytest.raises(JobError, match="none of its 1 labels is of a sentence in") as e:
+    with pytest.raises(JobError, match="of its 1 label none is of a sentence in") as e:
         run(tmp_path)
     assert e.value.code == BAD_DATA
 
@@ -371,7 +371,7 @@ def test_without_a_file_the_collected_labels_are_read(tmp_path):
 
     assert steps_of(job, tmp_path / "run") == ["propagate"]
     (line,) = run_steps(job, tmp_path / "run", ["propagate"], ())
-    assert f"{len(known) + 1} labels = {len(known)} used + 1 rejects" in line
+    assert f"{len(known) + 1} labels = {len(known)} used + 1 reject;" in line
     (reject,) = rows_of(tmp_path, "labels/rejects")
     assert (reject.source_file, reject.source_offset, reject.reason) == (
         "collected/labels",
