@@ -14,8 +14,8 @@ from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.config.toml_file import explain
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.specs.shipped_plans import PLANS, PlanName, shipped_stages
-from answermill.ranking.entry import StageSettings
-from answermill.ranking.rerankers.registry import MEMBERS, giving
+from answermill.ranking.entry import MEMBERS, StageSettings, check_kinds
+from answermill.ranking.rerankers.registry import giving
 from answermill.schemas.corpus import Passage, Question, Sentence
 from answermill.schemas.ranked import Candidate, Hit, RankedList
 from answermill.user_errors import as_job_errors, listed
@@ -85,6 +85,7 @@ class Plan:
             tables = []
             for each in listed(stages, "stages", f"['cosinet'], or a plan's name: {', '.join(PLANS)}"):
                 if _is_own(each):
+                    check_kinds(str(each.name), each)
                     tables.append({"reranker": block.enter_context(giving(each))})
                 else:
                     tables.append(_stage_keys(each))

@@ -59,7 +59,8 @@ class JobError(Exception):
 
     def __init__(self, message: str, code: int, fault: str = "") -> None:
         super().__init__(message, code)
-        self.code, self.fault = code, fault
+        self.code = self.exit_code = code
+        self.fault = fault
         self.add_note(f"exit code {code}")
 
     def __str__(self) -> str:
@@ -107,8 +108,6 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 def is_unexpected(error: BaseException) -> bool:
     """True if the work may succeed the next time: the error is neither a user's to mend nor a full disk."""
     return not any(
-        isinstance(cause, JobError)
-        or isinstance(getattr(cause, "exit_code", None), int)
-        or any(words in str(cause) for words in DISK)
+        getattr(cause, "exit_code", UNEXPECTED) != UNEXPECTED or any(words in str(cause) for words in DISK)
         for cause in causes(error)
     )

@@ -19,7 +19,7 @@ from pydantic import Field, field_validator
 from answermill.files.model_files import check_ended
 from answermill.ranking.context import Part, Reading, check_one_text
 from answermill.schemas.arrays import StagePrecision
-from answermill.schemas.plug_ins import PlugInUnusable
+from answermill.schemas.plug_ins import PlugInUnusable, is_ours, running, said
 from answermill.schemas.section import Section
 
 if TYPE_CHECKING:
@@ -247,14 +247,27 @@ class Entry:
     @property
     def reranker(self) -> type[Reranker]:
         """Class of the reranker; reading it imports the module."""
-        reranker: type[Reranker] = resolve(self.location)
-        return reranker
+        return self._checked(resolve(self.location))
 
     def reranker_of(self, stage: StageSettings | Mapping[str, Any]) -> type[Reranker]:
         """Class of the reranker of a stage, by its settings; it imports the module."""
         values = stage if isinstance(stage, Mapping) else stage.model_dump()
         kinds = str(values.get("reads")), values.get("writes")
-        reranker: type[Reranker] = resolve(self.by_kinds.get(kinds, self.location))
+        return self._checked(resolve(self.by_kinds.get(kinds, self.location)))
+
+    def _checked(self, reranker: Any) -> type[Reranker]:
+        """The class of a reranker. Raises PlugInUnusable if it is none, or its kinds of candidates are."""
+        if not isinstance(reranker, type):
+            raise PlugInUnusable(
+                f"the reranker {self.name!r} is a {type(reranker).__name__}, and neither an Entry nor the "
+                "class of a reranker"
+            )
+        if lacking := [member for member in (*MEMBERS, "load") if not hasattr(reranker, member)]:
+            raise PlugInUnusable(
+                f"the reranker {self.name!r} is neither an Entry nor the class of a reranker: it has no "
+                f"{lacking[0]}"
+            )
+        check_kinds(self.name, reranker)
         return reranker
 
     @property
@@ -305,8 +318,14 @@ class Entry:
         raise ValueError(f"{self.name} needs a checkpoint: the folder that `answermill train` wrote")
 
     def load(self, resources: Resources) -> Reranker:
-        """The reranker, ready to score. Raises ValueError if its checkpoint is missing or unusable."""
-        return self.reranker_of(resources.settings).load(resources)
+        """The reranker, ready to score. Raises ValueError if its checkpoint is missing or unusable, and
+        PlugInFailed for other errors of a plug-in's code."""
+        kind = self.reranker_of(resources.settings)
+        with running(f"the reranker {self.name!r} cannot be loaded", kind.__module__, but=ValueError):
+            reranker = kind.load(resources)
+            if lacking := [member for member in MEMBERS if not hasattr(reranker, member)]:
+                raise TypeError(f"`load` gave a {type(reranker).__name__}, which has no {lacking[0]}")
+            return reranker
 
 
 def shipped_checkpoints() -> list[str]:
@@ -320,13 +339,29 @@ def checkpoint_at(path: Path, name: str) -> Path:
     return SHIPPED / name if name in shipped_checkpoints() and not path.exists() else path
 
 
+MEMBERS = ("name", "reads", "writes", "rerank")
+"""Members of a `Reranker` that is loaded."""
+_KINDS = {("passage", "passage"), ("passage", "sentence"), ("sentence", "sentence")}
+
+
+def check_kinds(name: str, reranker: Any) -> None:
+    """Raise PlugInUnusable if a reranker, or a class of them, reads or writes no kind of candidates, or
+    writes passages where it reads sentences."""
+    kinds = reranker.reads, reranker.writes
+    if kinds not in _KINDS:
+        raise PlugInUnusable(
+            f"the reranker {name!r} reads {kinds[0]!r} and writes {kinds[1]!r}; it reads 'sentence' and "
+            "writes 'sentence', or reads 'passage' and writes 'passage' or 'sentence'"
+        )
+
+
 def resolve(location: str) -> Any:
     """The object at 'module:name'. Raises PlugInUnusable if it is another package's, and cannot be
     imported."""
     module, _, name = location.partition(":")
     try:
         return getattr(importlib.import_module(module), name)
-    except Exception as e:  # anything may happen in the code of others
-        if module.partition(".")[0] == "answermill":
+    except (Exception, SystemExit) as e:  # anything may happen in the code of others
+        if is_ours(module):
             raise
-        raise PlugInUnusable(f"{location} cannot be imported: {type(e).__name__}: {e}") from e
+        raise PlugInUnusable(f"{location} cannot be imported: {said(e)}") from e

@@ -16,8 +16,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+import numpy as np
+
 from answermill.ranking.entry import StageBefore, StageSettings, decisive_settings, defaults
-from answermill.ranking.reranker import Reranker, naming
+from answermill.ranking.reranker import Reranker, check_finite, naming
+from answermill.schemas.plug_ins import running
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, ScoredCandidate
 
 
@@ -155,8 +158,7 @@ def run_stages(
 
     A sentence that was grouped may return from its passage, and ends as one row, of its last departure.
     A sentence that a stage has dropped may not, though a stage that reads passages reads all their text.
-    Raises RuntimeError if a reranker breaks its contract (adds, repeats or unsorts candidates), naming the
-    question; ScoreNotFinite if a score is NaN or infinite, naming stage, checkpoint, question and candidate.
+    Raises as `ranked_by`, naming the stage.
     """
     current = list(lists)
     departed: list[list[Departure]] = [[] for _ in current]
@@ -170,22 +172,13 @@ def run_stages(
         _card_use()  # resets the measures: earlier work on the card is not this stage's
         began = time.perf_counter()
 
-        with naming(f"stage {stage.name}", stage.checkpoint):
-            before, current = (
-                current,
-                [_name_scores(stage, ranked) for ranked in stage.reranker.rerank(current)],
-            )
-
+        before = current
+        current = ranked_by(stage.reranker, before, f"stage {stage.name}", stage.checkpoint)
+        current = [_name_scores(stage, ranked) for ranked in current]
         microseconds = round(1e6 * (time.perf_counter() - began))
 
         kind = stage.reranker.writes
-        if len(current) != len(before):
-            raise RuntimeError(
-                f"stage {stage.name}: {len(before)} lists came in and {len(current)} came back"
-            )
-
         for n, (incoming, returned) in enumerate(zip(before, current, strict=True)):
-            _check_contract(stage, incoming, returned)
             current[n], departures = _cut(stage, incoming, returned)
             departed[n] += departures
 
@@ -195,6 +188,24 @@ def run_stages(
         Reranked(ranked, _last_departures(ranked, ended))
         for ranked, ended in zip(current, departed, strict=True)
     ]
+
+
+def ranked_by(
+    reranker: Reranker, lists: Sequence[RankedList], where: str, checkpoint: Path | None = None
+) -> list[RankedList]:
+    """What a reranker returns of the lists. `where`, such as the stage, and `checkpoint` are for messages.
+
+    Raises RuntimeError if it breaks its contract (adds, repeats, unsorts or does not score candidates),
+    naming the question; PlugInFailed if a plug-in does, or raises an error; ScoreNotFinite if a score is NaN
+    or infinite, naming checkpoint, question and candidate.
+    """
+    with naming(where, checkpoint), running(where, type(reranker).__module__):
+        returned = list(reranker.rerank(lists))
+        if len(returned) != len(lists):
+            raise RuntimeError(f"{where}: {len(lists)} lists came in and {len(returned)} came back")
+        for before, after in zip(lists, returned, strict=True):
+            _check_contract(reranker, before, after, where)
+    return returned
 
 
 def _card_use() -> tuple[int, int]:
@@ -278,27 +289,36 @@ def _name_scores(stage: Stage, ranked: RankedList) -> RankedList:
     return RankedList(ranked.question, candidates, left)
 
 
-def _check_contract(stage: Stage, before: RankedList, after: RankedList) -> None:
-    where = f"stage {stage.name}, question {before.question.question_id}"
+def _check_contract(reranker: Reranker, before: RankedList, after: RankedList, where: str) -> None:
+    where = f"{where}, question {before.question.question_id}"
+    if not isinstance(after, RankedList):
+        raise RuntimeError(f"{where}: a {type(after).__name__} came back, and no RankedList")
     if after.question != before.question:
         raise RuntimeError(f"{where}: the list of question {after.question.question_id} came back")
 
-    ids = [c.candidate_id for c in (*after.candidates, *after.left)]
+    returned = (*after.candidates, *after.left)
+    ids = [c.candidate_id for c in returned]
     if len(set(ids)) != len(ids):
         raise RuntimeError(f"{where}: a candidate came back twice")
 
-    known = {c.candidate_id for c in before.candidates}
-    if stage.reranker.reads == "passage" and stage.reranker.writes == "sentence":
-        known = {s.sentence_id for c in before.candidates for s in c.sentences}
-    if not known.issuperset(ids):
+    known = {c.candidate_id: len(c.stages) for c in before.candidates}
+    if reranker.reads == "passage" and reranker.writes == "sentence":
+        known = {s.sentence_id: len(c.stages) for c in before.candidates for s in c.sentences}
+    if not known.keys() >= set(ids):
         raise RuntimeError(
             f"{where}: came back with unknown candidates, e.g. {next(i for i in ids if i not in known)}"
         )
 
+    for c in returned:
+        if (added := len(c.stages) - known[c.candidate_id]) != 1:
+            raise RuntimeError(
+                f"{where}: candidate {c.candidate_id} came back with {added} new scores, not one"
+            )
     if any(c.stages[-1].rank is not None for c in after.left):
         raise RuntimeError(f"{where}: a candidate that left within the stage has a rank")
 
     scores = [c.stages[-1].score for c in after.candidates]
+    check_finite(after, np.array(scores, np.float64), reranker.name)
     if scores != sorted(scores, reverse=True):
         raise RuntimeError(f"{where}: the list is not sorted by score")
 

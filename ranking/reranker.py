@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self, TypeVar, runtime_checkable
+from typing import ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -265,7 +265,9 @@ def rounded(scores: Iterable[float] | npt.NDArray[np.floating]) -> Floats:
     [0.123457, -2.0]
     """
     values = scores if isinstance(scores, np.ndarray) else np.fromiter(scores, np.float64)
-    return np.round(values.astype(np.float64), SCORE_DECIMALS)
+    # No text, date or complex number becomes a score; an array of objects may hold numbers.
+    casting: Literal["same_kind", "unsafe"] = "unsafe" if values.dtype == object else "same_kind"
+    return np.round(values.astype(np.float64, casting=casting), SCORE_DECIMALS)
 
 
 def order_by(
@@ -281,9 +283,10 @@ def order_by(
     several. Raises ScoreNotFinite on a score that is NaN or infinite.
     """
     values = rounded(scores)
-    if len(values) != len(ranked.candidates):
+    if values.shape != (len(ranked.candidates),):
+        number = f"{len(values)} scores" if values.ndim == 1 else f"scores of shape {values.shape}"
         raise ValueError(
-            f"{stage}: {len(values)} scores for {len(ranked.candidates)} candidates of question "
+            f"{stage}: {number} for {len(ranked.candidates)} candidates of question "
             f"{ranked.question.question_id}"
         )
 

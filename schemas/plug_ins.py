@@ -12,6 +12,8 @@ code.
 
 What a plug-in computes may change with its code, so its `digest` is an input of the steps that use it, and
 workers must have the same code as their command (`Command`).
+
+An error that its code raises is not ours, so it names the plug-in and the line (`running`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -50,6 +53,57 @@ class PlugInUnusable(ValueError):
     plug-in and what to do."""
 
     exit_code = 78
+
+
+class PlugInFailed(RuntimeError):
+    """Code of a plug-in raised an error in its work, or gave what it may not give; the message says which
+    plug-in, and the line of its code."""
+
+    exit_code = 70
+
+
+def is_ours(module: str) -> bool:
+    """True for a module of this package.
+
+    >>> is_ours("answermill.ranking.plan"), is_ours("answermill_example.letters")
+    (True, False)
+    """
+    return module.partition(".")[0] == "answermill"
+
+
+@contextmanager
+def running(what: str, module: str, but: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+    """Raise errors of a plug-in's code in the block as PlugInFailed. `what` names it in the message; `module`
+    is that of its code. Errors of our code stay as they are, as do those that have an exit code, and those of
+    the type `but`, which the caller handles."""
+    try:
+        yield
+    except (Exception, SystemExit) as e:  # anything may happen in the code of others
+        if is_ours(module) or isinstance(e, but) or isinstance(getattr(e, "exit_code", None), int):
+            raise
+        text = str(e) if str(e).startswith(what) else f"{what}: {said(e)}"
+        raise PlugInFailed(f"{text}{_line(e, module)}") from e
+
+
+def said(error: BaseException) -> str:
+    """Type and message of an error, in one line.
+
+    >>> said(KeyError("x")), said(ValueError())
+    ("KeyError: 'x'", 'ValueError')
+    """
+    return f"{type(error).__name__}: {' '.join(str(error).split())}".removesuffix(": ")
+
+
+def _line(error: BaseException, module: str) -> str:
+    """The last line of the module's package that the error came through, for a message; '' if there is
+    none."""
+    package = module.partition(".")[0]
+    lines = [
+        f" ({frame.f_code.co_filename}, line {line})"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] == package
+    ]
+    return lines[-1] if lines else ""
 
 
 def allow() -> None:
@@ -110,7 +164,7 @@ def digest(group: str, name: str) -> str:
     """Revision of a plug-in's code, of 12 hex digits: of the Python files of its module, or of the package
     that the module is in. Raises as `load`."""
     load(group, name)
-    return _digest(_place(group, name).partition(":")[0].partition(".")[0])
+    return _digest(place_of(group, name).partition(":")[0].partition(".")[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +224,7 @@ def _add(folder: Path) -> None:
 
 
 def _imported(group: str, name: str) -> Any:
-    place = _place(group, name)
+    place = place_of(group, name)
     if is_code(name) and not is_allowed():
         raise PlugInUnusable(
             f"{name!r} names code as a {GROUPS[group]}, which is imported only with --allow-code; give it "
@@ -178,13 +232,14 @@ def _imported(group: str, name: str) -> Any:
         )
     try:
         return resolve_name(place)
-    except Exception as e:  # anything may happen in the code of others
+    except (Exception, SystemExit) as e:  # anything may happen in the code of others
         raise PlugInUnusable(
-            f"the {GROUPS[group]} {name!r} cannot be imported from {place}: {type(e).__name__}: {e}"
+            f"the {GROUPS[group]} {name!r} cannot be imported from {place}: {said(e)}"
         ) from e
 
 
-def _place(group: str, name: str) -> str:
+def place_of(group: str, name: str) -> str:
+    """'module:attribute' of a plug-in; the name is known."""
     return name if is_code(name) else installed(group)[name].value
 
 

@@ -8,7 +8,7 @@ pipe, starts another child at the next page, and goes on. The limit is CPU time,
 machine refuses the same pages as an idle one.
 
 A request is the page in UTF-8, an answer the title and the text, each with its length in four bytes before
-it.
+it. What the code of an extractor prints goes nowhere, since it would be taken for an answer.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
-from answermill.indexing.documents.html_text import load
+from answermill.indexing.documents.html_text import TitleAndText, load
 from answermill.schemas import plug_ins
 
 _LENGTH = struct.Struct("<I")
 _PIPE = 1 << 20  # bytes
 _REFUSED = 0xFFFFFFFF  # in place of the title's length: the page raised an error, whose text follows
+_UNUSABLE = 0xFFFFFFFE  # the extractor itself raised one when it was loaded
 
 
 class ExtractionFailed(Exception):
@@ -64,7 +65,8 @@ class TextExtractor:
         self._child: subprocess.Popen[bytes] | None = None
 
     def extract(self, html: str) -> tuple[str, str]:
-        """(title, main text) of a page; a paragraph or other block is a line of the text."""
+        """(title, main text) of a page; a paragraph or other block is a line of the text. Raises
+        ExtractionFailed, and PlugInFailed if a plug-in cannot be loaded."""
         child = self._child or self._start()
         request, answers = child.stdin, child.stdout
         assert request is not None and answers is not None
@@ -73,11 +75,13 @@ class TextExtractor:
             _send(request, html.encode("utf-8", "replace"))
             request.flush()
             first = _size(answers)
-            title = b"" if first == _REFUSED else _take(answers, first)
+            title = b"" if first in (_REFUSED, _UNUSABLE) else _take(answers, first)
             text = _take(answers, _size(answers))
         except (BrokenPipeError, EOFError):
             raise self._cause_of_death(child) from None
 
+        if first == _UNUSABLE:
+            raise plug_ins.PlugInFailed(text.decode("utf-8"))
         if first == _REFUSED:
             raise ExtractionFailed("extraction_crashed", text.decode("utf-8"))
 
@@ -140,12 +144,16 @@ def serve(deadline_s: float, memory_gb: float, by: str, comments: bool, code_is_
     """The child: answer pages until the parent closes the pipe."""
     if code_is_allowed:
         plug_ins.allow()
-    title_and_text = load(by, comments)
+    pages, answers = (os.fdopen(os.dup(n), mode) for n, mode in ((0, "rb"), (1, "wb")))
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1):
+        os.dup2(nothing, number)
+
+    title_and_text = _loaded(by, comments, answers)
     memory = int(memory_gb * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    pages, answers = sys.stdin.buffer, sys.stdout.buffer
     while True:
         try:
             html = _take(pages, _size(pages)).decode("utf-8")
@@ -154,16 +162,43 @@ def serve(deadline_s: float, memory_gb: float, by: str, comments: bool, code_is_
 
         signal.setitimer(signal.ITIMER_PROF, deadline_s)
         try:
-            title, text = title_and_text(html)
-        except (ValueError, MemoryError, RuntimeError) as e:  # Resiliparse's parser errors are ValueErrors
+            title, text = (_utf8(part) for part in title_and_text(html))
+        except Exception as e:  # Resiliparse's parser errors are ValueErrors; a plug-in raises anything
             answers.write(_LENGTH.pack(_REFUSED))
-            _send(answers, f"{type(e).__name__}: {e}"[:300].encode("utf-8", "replace"))
+            _send(answers, _utf8(plug_ins.said(e)[:300]))
         else:
-            _send(answers, title.encode("utf-8", "replace"))
-            _send(answers, text.encode("utf-8", "replace"))
+            _send(answers, title)
+            _send(answers, text)
 
         signal.setitimer(signal.ITIMER_PROF, 0)
         answers.flush()
+
+
+def _loaded(by: str, comments: bool, answers: IO[bytes]) -> TitleAndText:
+    """The extractor; an error of a plug-in that is loaded is the answer to the first page."""
+    try:
+        with plug_ins.running(f"the extractor {by!r} cannot be loaded", _module_of(by)):
+            extractor = load(by, comments)
+            if not callable(extractor):
+                raise TypeError(f"it gave a {type(extractor).__name__}, and no function of a page")
+            return extractor
+    except plug_ins.PlugInFailed as e:
+        answers.write(_LENGTH.pack(_UNUSABLE))
+        _send(answers, _utf8(str(e)))
+        answers.flush()
+        sys.exit(1)
+
+
+def _module_of(by: str) -> str:
+    is_plug_in = plug_ins.is_known(plug_ins.EXTRACTORS, by)
+    return plug_ins.place_of(plug_ins.EXTRACTORS, by).partition(":")[0] if is_plug_in else __name__
+
+
+def _utf8(text: str) -> bytes:
+    """Bytes of a text. Raises TypeError if it is none."""
+    if not isinstance(text, str):
+        raise TypeError(f"an extractor gives a title and a text, and not a {type(text).__name__}")
+    return text.encode("utf-8", "replace")
 
 
 def _send(pipe: IO[bytes], content: bytes) -> None:

@@ -45,8 +45,6 @@ def entries(packages: Iterable[str]) -> dict[str, Entry]:
 RERANKERS = entries(PACKAGES)
 FORMER = {entry.former: entry for entry in RERANKERS.values() if entry.former}
 """Former name → entry."""
-MEMBERS = ("name", "reads", "writes", "rerank")
-"""Members of a `Reranker` that is loaded."""
 _given: dict[str, GivenEntry] = {}
 
 
@@ -62,7 +60,7 @@ def find(name: str) -> Entry:
     if plug_ins.is_known(plug_ins.RERANKERS, name):
         return _plugged_in(name)
     near = difflib.get_close_matches(name, known(), n=1)
-    suggestion = f"; did you mean {near[0]!r}?" if near else ""
+    suggestion = f"; did you mean {near[0]!r}?" if near else "."
     raise ValueError(f"unknown reranker {name!r}{suggestion} Known: {', '.join(sorted(known()))}")
 
 
@@ -108,14 +106,18 @@ def _plugged_in(name: str) -> Entry:
     """Entry of a plug-in: its `Entry`, or one for a class that has the members of `Reranker`, and maybe
     `Settings`, the class of its stage's keys. Raises PlugInUnusable if it is neither."""
     plug_in = plug_ins.load(plug_ins.RERANKERS, name)
-    if isinstance(plug_in, Entry):
-        return replace(plug_in, name=name)
-    if lacking := [member for member in (*MEMBERS, "load") if not hasattr(plug_in, member)]:
+    entry = plug_in if isinstance(plug_in, Entry) else None
+    settings = getattr(plug_in, "Settings", StageSettings) if entry is None else entry.settings
+    if not (isinstance(settings, type) and issubclass(settings, StageSettings)):
         raise plug_ins.PlugInUnusable(
-            f"the reranker {name!r} is neither an Entry nor the class of a reranker: it has no {lacking[0]}"
+            f"the reranker {name!r} names {settings!r} as its keys; they are a subclass of StageSettings"
         )
-    location = f"{plug_in.__module__}:{plug_in.__qualname__}"
-    return Entry(name, location, getattr(plug_in, "Settings", StageSettings))
+    if entry is not None:
+        return replace(entry, name=name)
+
+    entry = Entry(name, plug_ins.place_of(plug_ins.RERANKERS, name), settings)
+    assert entry.reranker  # which refuses what is no class of a reranker
+    return entry
 
 
 def trainings() -> dict[str, Training]:

@@ -17,8 +17,9 @@ import pytest
 
 import answermill as am
 from answermill.__main__ import main
+from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError
+from answermill.pipelines.errors import BAD_DATA, IO, SETTINGS, UNAVAILABLE, JobError
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.rerank import SCORED
@@ -168,6 +169,46 @@ def test_an_installed_extractor_reads_pages_and_its_code_is_an_input(installed, 
     assert "known: blocks, resiliparse, trafilatura, paragraphs" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("print('read')", None),
+        ("input()", "EOFError: EOF when reading a line"),
+        ("return 'T', b'x'", "TypeError: an extractor gives a title and a text, and not a bytes"),
+        ("return None", "TypeError: 'NoneType' object is not iterable"),
+        ("{}['x']", "KeyError: 'x'"),
+    ],
+)
+def test_whatever_an_extractor_does_with_a_page_the_next_one_is_read(
+    code: str, says: str | None, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "own_extractor.py").write_text(
+        "def load(comments):\n    def read(html):\n        if 'bad' in html:\n"
+        f"            {code}\n        return 'T', html\n    return read\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    plug_ins.allow()
+    with TextExtractor(by="own_extractor:load") as extractor:
+        if says is None:
+            assert extractor.extract("bad") == ("T", "bad")
+        else:
+            with pytest.raises(ExtractionFailed, match=re.escape(says)):
+                extractor.extract("bad")
+        assert extractor.extract("good") == ("T", "good")
+
+
+def test_an_extractor_that_cannot_be_loaded_refuses_no_pages(tmp_path, monkeypatch) -> None:
+    (tmp_path / "own_extractor.py").write_text("def load(comments):\n    raise KeyError('model')\n")
+    monkeypatch.chdir(tmp_path)
+    plug_ins.allow()
+    said = r"'own_extractor:load' cannot be loaded: KeyError: 'model' \(.*own_extractor.py, line 2\)"
+    with (
+        TextExtractor(by="own_extractor:load") as extractor,
+        pytest.raises(plug_ins.PlugInFailed, match=said),
+    ):
+        extractor.extract("a page")
+
+
 OWN = '''
 from answermill.ranking.reranker import order_by
 
@@ -198,6 +239,93 @@ def test_a_class_is_named_in_a_job_where_the_user_allows_it_alone(small_run, tmp
     rows = list(SCORED.open(run).read())
     assert {row.stages[0].stage for row in rows} == {"Longest"}
     assert all(row.stages[0].score == len(row.text) for row in rows)
+
+
+FAULTS = (
+    OWN
+    + """
+class Loads(Longest):
+    @classmethod
+    def load(cls, resources):
+        raise KeyError("model")
+
+class LoadsNothing(Longest):
+    @classmethod
+    def load(cls, resources):
+        pass
+
+class Words(Longest):
+    reads = "word"
+
+class Joins(Longest):
+    writes = "passage"
+
+class Keys(Longest):
+    Settings = dict
+
+class Raises(Longest):
+    def rerank(self, lists):
+        return {}[len(lists)]
+
+class Exits(Longest):
+    def rerank(self, lists):
+        raise SystemExit(0)
+
+instance, number = Longest(), 3
+
+def made():
+    class Inner(Longest):
+        pass
+    return Inner
+
+Made = made()
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "says"),
+    [
+        (
+            "Loads",
+            70,
+            r"the reranker '.*' cannot be loaded: KeyError: 'model' \(.*own_reranker.py, line \d+\)",
+        ),
+        ("LoadsNothing", 70, "`load` gave a NoneType, which has no name"),
+        ("Words", SETTINGS, "reads 'word' and writes 'sentence'; it reads 'sentence'"),
+        ("Joins", SETTINGS, "reads 'sentence' and writes 'passage'"),
+        ("Keys", SETTINGS, "names <class 'dict'> as its keys; they are a subclass of StageSettings"),
+        ("Raises", 70, r"ranker own_reranker:Raises: KeyError: 1 \(.*own_reranker.py, line \d+\)"),
+        ("Exits", 70, "ranker own_reranker:Exits: SystemExit: 0"),
+        ("instance", SETTINGS, "is a Longest, and neither an Entry nor the class of a reranker"),
+        ("number", SETTINGS, "is a int, and neither an Entry nor the class of a reranker"),
+        ("Made", 0, ""),
+    ],
+)
+def test_a_faulty_reranker_of_a_plug_in_is_named_and_is_no_defect_of_ours(
+    name: str, code: int, says: str, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_reranker.py").write_text(FAULTS)
+    (tmp_path / "set.tsv").write_text("question_id\tquestion\tsentence\tlabel\n1\tWho?\tHe.\t1\n")
+    assert call("evaluate", f"own_reranker:{name}", "--labels", "set.tsv", "--allow-code") == code
+    said = capsys.readouterr().err
+    assert re.search(says, said) and "defect of AnswerMill" not in said
+
+
+def test_a_unit_in_which_a_plug_in_raised_may_be_tried_again(small_run, tmp_path, capsys) -> None:
+    (tmp_path / "own_reranker.py").write_text(FAULTS)
+    run, job = run_of(small_run, tmp_path / "run"), job_of(tmp_path, 'reranker = "own_reranker:Raises"')
+    assert call("rerank", job, "--out", run, "--allow-code") == IO
+    assert re.search(r"stage Raises: KeyError: \d+ \(.*own_reranker.py, line \d+\)", capsys.readouterr().err)
+
+
+def test_a_module_that_ends_the_process_cannot_be_imported(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own_reranker.py").write_text("import sys\nsys.exit(0)\n")
+    (tmp_path / "set.tsv").write_text("question_id\tquestion\tsentence\tlabel\n1\tWho?\tHe.\t1\n")
+    assert call("evaluate", "own_reranker:X", "--labels", "set.tsv", "--allow-code") == SETTINGS
+    assert "cannot be imported from own_reranker:X: SystemExit: 0" in capsys.readouterr().err
 
 
 def test_the_class_of_a_reranker_with_keys_names_them(installed, small_run, tmp_path, capsys) -> None:

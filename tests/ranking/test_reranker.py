@@ -373,7 +373,9 @@ class Ranked(Exits):
 
     def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
         return [
-            replace(r, left=order_by(RankedList(r.question, r.left), [1.0, 2.0], self.name).candidates)
+            replace(
+                r, left=tuple(c.with_stages((*c.stages[:-1], StageScore(self.name, 1.0, 1))) for c in r.left)
+            )
             for r in super().rerank(lists)
         ]
 
@@ -443,9 +445,45 @@ class Unsorter(ByLength):
         return [RankedList(r.question, r.candidates[::-1]) for r in super().rerank(lists)]
 
 
+class Unscored(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return list(lists)
+
+
+class Scores(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [[1.0] * len(r.candidates) for r in lists]  # type: ignore[misc]
+
+
+class Square(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [order_by(r, np.zeros((len(r.candidates), 2)), self.name) for r in lists]
+
+
+class Complex(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [order_by(r, np.zeros(len(r.candidates), np.complex128), self.name) for r in lists]  # type: ignore[arg-type]
+
+
+class Loser(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return []
+
+
+class Raiser(ByLength):
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        raise KeyError("weights")
+
+
 @pytest.mark.parametrize(
     ("broken", "says"),
     [
+        (Unscored, r"stage x, question q1: candidate d1#0 came back with 0 new scores"),
+        (Scores, "stage x, question q1: a list came back, and no RankedList"),
+        (Square, r"scores of shape \(3, 2\) for 3 candidates"),
+        (Complex, r"stage x: TypeError: Cannot cast array data from dtype\('complex128'\)"),
+        (Loser, "stage x: 1 lists came in and 0 came back"),
+        (Raiser, r"stage x: KeyError: 'weights' \(.*test_reranker.py, line \d+\)"),
         (Inventor, "unknown candidates, e.g. d4#0"),
         (Doubler, "came back twice"),
         (Unsorter, "not sorted by score"),
@@ -463,8 +501,24 @@ class Broken(ByLength):
         return [order_by(r, [np.nan] * len(r.candidates), self.name) for r in lists]
 
 
-def test_a_plan_names_the_stage_and_the_checkpoint_of_a_score_that_is_no_number() -> None:
-    plan = [Stage("sound", ByLength()), Stage("second", Broken(), checkpoint=Path("models/bad"))]
+class BrokenByItself(ByLength):
+    """Gives its scores without `order_by`."""
+
+    def rerank(self, lists: Sequence[RankedList]) -> list[RankedList]:
+        return [
+            RankedList(
+                r.question,
+                tuple(c.with_stages((*c.stages, StageScore(self.name, np.nan, 1))) for c in r.candidates),
+            )
+            for r in lists
+        ]
+
+
+@pytest.mark.parametrize("broken", [Broken, BrokenByItself])
+def test_a_plan_names_the_stage_and_the_checkpoint_of_a_score_that_is_no_number(
+    broken: type[ByLength],
+) -> None:
+    plan = [Stage("sound", ByLength()), Stage("second", broken(), checkpoint=Path("models/bad"))]
     with pytest.raises(
         ScoreNotFinite, match=r"stage second, checkpoint models/bad: .*score nan .* d1#0 of question q1"
     ) as e:

@@ -13,6 +13,7 @@ import numpy as np
 
 from answermill.ranking.evaluation.significance import Comparison, compare
 from answermill.ranking.lists import ranked_list
+from answermill.ranking.plan import ranked_by
 from answermill.ranking.reranker import Reranker
 from answermill.ranking.rerankers.baselines.same_answer import folded
 from answermill.schemas.arrays import Floats
@@ -118,7 +119,7 @@ def first_is_right(reranker: Reranker, lists: Sequence[Rows]) -> Floats:
 def _first_is_right(reranker: Reranker, lists: Sequence[Rows]) -> Iterator[float]:
     for start in range(0, len(lists), _LISTS):
         block = lists[start : start + _LISTS]
-        reranked = reranker.rerank([ranked_list(rows) for rows in block])
+        reranked = ranked_by(reranker, [ranked_list(rows) for rows in block], f"ranker {reranker.name}")
         for rows, ranked in zip(block, reranked, strict=True):
             right = {row.candidate_id for row in rows if row.label}
             yield float(bool(ranked.candidates) and ranked.candidates[0].candidate_id in right)

@@ -22,8 +22,8 @@ from answermill.pipelines.steps.models import dense_encoder, device_of, encoder_
 from answermill.pipelines.steps.rerank.missing_context import check_context
 from answermill.ranking.entry import StageSettings
 from answermill.ranking.lists import ranked_list
-from answermill.ranking.plan import Stage
-from answermill.ranking.reranker import Costed, Reranker, naming
+from answermill.ranking.plan import Stage, ranked_by
+from answermill.ranking.reranker import Costed, Reranker
 from answermill.ranking.rerankers.baselines.overlap import RULES, WORDS, Rule, rule_scores
 from answermill.ranking.rerankers.registry import find, known, load_reranker
 from answermill.schemas.corpus import Passage
@@ -108,9 +108,7 @@ def _by_reranker(
     name: str, checkpoint: Path | None, reranker: Reranker, lists: Iterator[list[LabelledCandidate]]
 ) -> Iterator[SureValue]:
     while block := [ranked_list(rows) for rows in islice(lists, _LISTS)]:
-        with naming(f"ranker {name}", checkpoint):
-            reranked = reranker.rerank(block)
-        yield from _order(reranked)
+        yield from _order(ranked_by(reranker, block, f"ranker {name}", checkpoint))
     for key, n in (reranker.costs() if isinstance(reranker, Costed) else {}).items():
         if key.startswith("without_") and n:
             print_line(f"{name}: {n:,} candidates {key.replace('_', ' ')}, which it reads")

@@ -12,7 +12,7 @@ from answermill.pipelines.learn.audit.probes import PROBES, probe
 from answermill.ranking.reranker import order_by
 from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import Candidate, RankedList
+from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
 
 ASKED = "Which city is the capital?"
 CANDIDATES = [("Wrong one.", 0), ("The capital is Paris.", 1), ("Wrong two is here.", 0)]
@@ -56,6 +56,8 @@ class By:
     """Reranker by a function of a candidate."""
 
     name: ClassVar[str] = "by"
+    reads: ClassVar[CandidateKind] = "sentence"
+    writes: ClassVar[CandidateKind] = "sentence"
 
     def __init__(self, key: Callable[[Candidate], float]) -> None:
         self._key = key

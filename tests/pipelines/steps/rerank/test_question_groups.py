@@ -29,7 +29,7 @@ from answermill.schemas.ranked import Hit, RankedList
 """Settings of answers/; the plan is given."""
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     pass
 
 
