@@ -85,6 +85,21 @@ def running(what: str, module: str, but: type[Exception] | tuple[()] = ()) -> It
         raise PlugInFailed(f"{text}{_line(e, module)}") from e
 
 
+def guarded(
+    what: str, function: Callable[..., Any], kind: type, but: type[Exception] | tuple[()] = ()
+) -> Callable[..., Any]:
+    """The function of a plug-in, whose errors are those of `running`; what it gives is of this kind."""
+
+    def call(*arguments: Any) -> Any:
+        with running(what, getattr(function, "__module__", "") or "", but):
+            result = function(*arguments)
+            if not isinstance(result, kind):
+                raise TypeError(f"it gave a {type(result).__name__}, and no {kind.__name__}")
+            return result
+
+    return call
+
+
 def said(error: BaseException) -> str:
     """Type and message of an error, in one line.
 

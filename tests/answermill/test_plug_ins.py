@@ -6,86 +6,24 @@ from __future__ import annotations
 import json
 import pickle
 import re
-import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 import answermill as am
-from answermill.__main__ import main
-from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, IO, SETTINGS, UNAVAILABLE, JobError
+from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobError
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.ranking.reranker import order_by
 from answermill.schemas import plug_ins
+from tests.answermill.conftest import forget
+from tests.answermill.plug_in_code import OWN, SET, call, job_of, run_of
 from tools.sample_web.build import member, record
 
-EXAMPLE = Path(__file__).parents[2] / "examples/plug_in"
-SET = "Q: Who sang it?\n+ It was he.\n- Zzz.\nQ: Where?\n- Brr.\n+ Over there.\n"
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
-
-
-def forget() -> None:
-    """As if this process were new."""
-    plug_ins._loaded.clear()
-    plug_ins._folders.clear()
-    plug_ins.installed.cache_clear()
-    plug_ins._digest.cache_clear()
-    for name in [name for name in sys.modules if name.startswith(("answermill_example", "own_reranker"))]:
-        del sys.modules[name]
-
-
-@pytest.fixture(autouse=True)
-def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    forget()
-    yield
-    forget()
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder into which pip has installed the example."""
-    source = tmp_path_factory.mktemp("example") / "plug_in"
-    shutil.copytree(EXAMPLE, source)
-    site = tmp_path_factory.mktemp("site")
-    options = ["--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check", "--quiet"]
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, "--target", site, source], check=True)
-    return site
-
-
-@pytest.fixture
-def installed(site: Path, tmp_path: Path) -> Path:
-    """The example's package, copied, on the path of this process and of its workers."""
-    own = tmp_path / "site"
-    shutil.copytree(site, own)
-    sys.path.insert(0, str(own))
-    return own / "answermill_example"
-
-
-def run_of(small_run: Path, folder: Path) -> Path:
-    """A run in which only reranking is to be done."""
-    for name in ("questions", "retrieved"):
-        shutil.copytree(small_run / name, folder / name)
-    return folder
-
-
-def job_of(folder: Path, stage: str, more: str = "") -> Path:
-    path = folder / "job.toml"
-    path.write_text(f"{more}[[rerank.stages]]\n{stage}\n")
-    return path
+pytestmark = pytest.mark.usefixtures("new_process")
 
 
 def test_an_installed_reranker_is_like_one_of_ours_and_its_code_is_an_input(
@@ -169,64 +107,6 @@ def test_an_installed_extractor_reads_pages_and_its_code_is_an_input(installed, 
     assert "known: blocks, resiliparse, trafilatura, paragraphs" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("code", "says"),
-    [
-        ("print('read')", None),
-        ("input()", "EOFError: EOF when reading a line"),
-        ("return 'T', b'x'", "TypeError: an extractor gives a title and a text, and not a bytes"),
-        ("return None", "TypeError: 'NoneType' object is not iterable"),
-        ("{}['x']", "KeyError: 'x'"),
-    ],
-)
-def test_whatever_an_extractor_does_with_a_page_the_next_one_is_read(
-    code: str, says: str | None, tmp_path, monkeypatch
-) -> None:
-    (tmp_path / "own_extractor.py").write_text(
-        "def load(comments):\n    def read(html):\n        if 'bad' in html:\n"
-        f"            {code}\n        return 'T', html\n    return read\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    plug_ins.allow()
-    with TextExtractor(by="own_extractor:load") as extractor:
-        if says is None:
-            assert extractor.extract("bad") == ("T", "bad")
-        else:
-            with pytest.raises(ExtractionFailed, match=re.escape(says)):
-                extractor.extract("bad")
-        assert extractor.extract("good") == ("T", "good")
-
-
-def test_an_extractor_that_cannot_be_loaded_refuses_no_pages(tmp_path, monkeypatch) -> None:
-    (tmp_path / "own_extractor.py").write_text("def load(comments):\n    raise KeyError('model')\n")
-    monkeypatch.chdir(tmp_path)
-    plug_ins.allow()
-    said = r"'own_extractor:load' cannot be loaded: KeyError: 'model' \(.*own_extractor.py, line 2\)"
-    with (
-        TextExtractor(by="own_extractor:load") as extractor,
-        pytest.raises(plug_ins.PlugInFailed, match=said),
-    ):
-        extractor.extract("a page")
-
-
-OWN = '''
-from answermill.ranking.reranker import order_by
-
-class Longest:
-    """The longest sentence first."""
-
-    name = "longest"
-    reads = writes = "sentence"
-
-    @classmethod
-    def load(cls, resources):
-        return cls()
-
-    def rerank(self, lists):
-        return [order_by(each, [len(c.text) for c in each.candidates], "Longest") for each in lists]
-'''
-
-
 def test_a_class_is_named_in_a_job_where_the_user_allows_it_alone(small_run, tmp_path, capsys) -> None:
     (tmp_path / "own_reranker.py").write_text(OWN)
     run, job = run_of(small_run, tmp_path / "run"), job_of(tmp_path, 'reranker = "own_reranker:Longest"')
@@ -239,93 +119,6 @@ def test_a_class_is_named_in_a_job_where_the_user_allows_it_alone(small_run, tmp
     rows = list(SCORED.open(run).read())
     assert {row.stages[0].stage for row in rows} == {"Longest"}
     assert all(row.stages[0].score == len(row.text) for row in rows)
-
-
-FAULTS = (
-    OWN
-    + """
-class Loads(Longest):
-    @classmethod
-    def load(cls, resources):
-        raise KeyError("model")
-
-class LoadsNothing(Longest):
-    @classmethod
-    def load(cls, resources):
-        pass
-
-class Words(Longest):
-    reads = "word"
-
-class Joins(Longest):
-    writes = "passage"
-
-class Keys(Longest):
-    Settings = dict
-
-class Raises(Longest):
-    def rerank(self, lists):
-        return {}[len(lists)]
-
-class Exits(Longest):
-    def rerank(self, lists):
-        raise SystemExit(0)
-
-instance, number = Longest(), 3
-
-def made():
-    class Inner(Longest):
-        pass
-    return Inner
-
-Made = made()
-"""
-)
-
-
-@pytest.mark.parametrize(
-    ("name", "code", "says"),
-    [
-        (
-            "Loads",
-            70,
-            r"the reranker '.*' cannot be loaded: KeyError: 'model' \(.*own_reranker.py, line \d+\)",
-        ),
-        ("LoadsNothing", 70, "`load` gave a NoneType, which has no name"),
-        ("Words", SETTINGS, "reads 'word' and writes 'sentence'; it reads 'sentence'"),
-        ("Joins", SETTINGS, "reads 'sentence' and writes 'passage'"),
-        ("Keys", SETTINGS, "names <class 'dict'> as its keys; they are a subclass of StageSettings"),
-        ("Raises", 70, r"ranker own_reranker:Raises: KeyError: 1 \(.*own_reranker.py, line \d+\)"),
-        ("Exits", 70, "ranker own_reranker:Exits: SystemExit: 0"),
-        ("instance", SETTINGS, "is a Longest, and neither an Entry nor the class of a reranker"),
-        ("number", SETTINGS, "is a int, and neither an Entry nor the class of a reranker"),
-        ("Made", 0, ""),
-    ],
-)
-def test_a_faulty_reranker_of_a_plug_in_is_named_and_is_no_defect_of_ours(
-    name: str, code: int, says: str, tmp_path, monkeypatch, capsys
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own_reranker.py").write_text(FAULTS)
-    (tmp_path / "set.tsv").write_text("question_id\tquestion\tsentence\tlabel\n1\tWho?\tHe.\t1\n")
-    assert call("evaluate", f"own_reranker:{name}", "--labels", "set.tsv", "--allow-code") == code
-    said = capsys.readouterr().err
-    assert re.search(says, said) and "defect of AnswerMill" not in said
-
-
-def test_a_unit_in_which_a_plug_in_raised_may_be_tried_again(small_run, tmp_path, capsys) -> None:
-    (tmp_path / "own_reranker.py").write_text(FAULTS)
-    run, job = run_of(small_run, tmp_path / "run"), job_of(tmp_path, 'reranker = "own_reranker:Raises"')
-    assert call("rerank", job, "--out", run, "--allow-code") == IO
-    assert re.search(r"stage Raises: KeyError: \d+ \(.*own_reranker.py, line \d+\)", capsys.readouterr().err)
-
-
-def test_a_module_that_ends_the_process_cannot_be_imported(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "own_reranker.py").write_text("import sys\nsys.exit(0)\n")
-    (tmp_path / "set.tsv").write_text("question_id\tquestion\tsentence\tlabel\n1\tWho?\tHe.\t1\n")
-    assert call("evaluate", "own_reranker:X", "--labels", "set.tsv", "--allow-code") == SETTINGS
-    assert "cannot be imported from own_reranker:X: SystemExit: 0" in capsys.readouterr().err
 
 
 def test_the_class_of_a_reranker_with_keys_names_them(installed, small_run, tmp_path, capsys) -> None:

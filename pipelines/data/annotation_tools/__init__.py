@@ -15,8 +15,19 @@ All say "correct", "wrong" or "cannot tell"; also 1 and 0, yes and no, true and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
 from answermill.pipelines.data.annotation_tools import argilla, label_studio, prodigy, spreadsheet
-from answermill.pipelines.data.annotation_tools.tool import ExportForm, Tool
+from answermill.pipelines.data.annotation_tools.tool import (
+    ExportedLabel,
+    ExportForm,
+    ExportRow,
+    Malformed,
+    PackFormat,
+    Tool,
+)
 from answermill.schemas import plug_ins
 
 TOOLS: dict[str, Tool] = {
@@ -40,13 +51,59 @@ def find_tool(name: str) -> Tool:
     tool = plug_ins.load(plug_ins.TOOLS, name)
     if not isinstance(tool, Tool):
         raise plug_ins.PlugInUnusable(f"the annotation tool {name!r} is a {type(tool).__name__}, and no Tool")
-    return tool
+    return _checked(name, tool)
+
+
+def _checked(name: str, tool: Tool) -> Tool:
+    """A plug-in's tool, of which what fails raises PlugInFailed. Raises PlugInUnusable if a part of it is
+    none."""
+    where = f"the annotation tool {name!r}"
+    for part, kind in ((tool.pack, PackFormat), *((export, ExportForm) for export in tool.exports)):
+        if not isinstance(part, kind):
+            raise plug_ins.PlugInUnusable(f"{where} has a {type(part).__name__}, and no {kind.__name__}")
+
+    packs: dict[str, Any] = {
+        key: plug_ins.guarded(f"{where}, `{key}`", function, kind)
+        for key, kind in (
+            ("item", str),
+            ("other_files", Mapping),
+            ("personal_item", str),
+            ("personal_files", Mapping),
+        )
+        if (function := getattr(tool.pack, key)) is not None
+    }
+    exports = tuple(
+        replace(
+            export,
+            recognise=plug_ins.guarded(f"{where}, `recognise`", export.recognise, object),
+            read=_reader(f"{where}, `read`", export),
+        )
+        for export in tool.exports
+    )
+    return replace(tool, name=name, pack=replace(tool.pack, **packs), exports=exports)
+
+
+def _reader(what: str, export: ExportForm) -> Callable[[int, ExportRow], Sequence[ExportedLabel]]:
+    def read(record: int, row: ExportRow) -> Sequence[ExportedLabel]:
+        with plug_ins.running(what, getattr(export.read, "__module__", "") or "", Malformed):
+            labels = list(export.read(record, row))
+            for label in labels:
+                if not isinstance(label, ExportedLabel):
+                    raise TypeError(f"it gave a {type(label).__name__}, and no ExportedLabel")
+                if label.label not in (0, 1, None) or not isinstance(label.task_id, str):
+                    raise ValueError(f"record {record}: label {label.label!r} of task {label.task_id!r}")
+            return labels
+
+    return read
 
 
 def export_forms(form: str | None = None) -> dict[str, ExportForm]:
-    """All forms of exports, by name: of our tools, of installed plug-ins, and of the tool that `form` names
-    as 'module:attribute'."""
+    """All forms of exports, by name: those of the tool that `form` names as 'module:attribute', which come
+    first, of our tools, and of installed plug-ins."""
     tools = [*TOOLS.values(), *plug_ins.usable(plug_ins.TOOLS, find_tool).values()]
     if form is not None and plug_ins.is_code(form):
-        tools.append(find_tool(form))
-    return {export.name: export for tool in tools for export in tool.exports}
+        tools.insert(0, find_tool(form))
+    forms: dict[str, ExportForm] = {}
+    for export in (export for tool in tools for export in tool.exports):
+        forms.setdefault(export.name, export)
+    return forms

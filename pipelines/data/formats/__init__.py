@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,14 @@ from answermill.pipelines.data.formats import (
     trecqa,
     yahooqa,
 )
-from answermill.pipelines.data.formats.format import FileHead, Form, Format, TableOptions, table_form
+from answermill.pipelines.data.formats.format import (
+    FileHead,
+    Form,
+    Format,
+    TableOptions,
+    plugged_in,
+    table_form,
+)
 from answermill.pipelines.data.formats.rows_in_order import in_order
 from answermill.pipelines.data.formats.tabular import label_advice
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
@@ -101,12 +107,7 @@ def find_format(name: str) -> Format[Any]:
     """The format of that name, ours or a plug-in's, which is known. Raises PlugInUnusable."""
     if name in FORMATS:
         return FORMATS[name]
-    added = plug_ins.load(plug_ins.FORMATS, name)
-    if not isinstance(added, Format):
-        raise plug_ins.PlugInUnusable(
-            f"the data-set format {name!r} is a {type(added).__name__}, and no Format"
-        )
-    return replace(added, name=name)
+    return plugged_in(name, plug_ins.load(plug_ins.FORMATS, name))
 
 
 def code_of_form(form: Form) -> dict[str, str]:

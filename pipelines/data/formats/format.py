@@ -7,7 +7,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
@@ -18,6 +18,8 @@ from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
 from answermill.pipelines.data.inputs.text_lines import open_bytes
 from answermill.pipelines.errors import USAGE, JobError
+from answermill.schemas.labels import OPTIONAL
+from answermill.schemas.plug_ins import PlugInUnusable, guarded, running
 
 _HEAD_BYTES = 1 << 20  # less could be all one class of ASNQ
 _LINE_BYTES = 1 << 25  # a line of Natural Questions is a whole page
@@ -155,3 +157,54 @@ def _flag(option: str) -> str:
 
 def _default(value: object) -> str:
     return "none" if value is None else str(value)
+
+
+_TEXTS = ("question_id", "question", "text", "doc_id", "title")
+
+
+def plugged_in(name: str, added: object) -> Format[Any]:
+    """The format under this name. Raises PlugInUnusable if it is none; what it gives later raises
+    PlugInFailed, with the file and the place of a row."""
+    if not isinstance(added, Format):
+        raise PlugInUnusable(f"the data-set format {name!r} is a {type(added).__name__}, and no Format")
+    if not (isinstance(added.options, type) and issubclass(added.options, Options)):
+        raise PlugInUnusable(
+            f"the data-set format {name!r} names {added.options!r} as its options; they are Options, or a "
+            "subclass"
+        )
+
+    def read(path: Path, counted: Counter[str], options: Options) -> Iterator[Row]:
+        module = getattr(added.read, "__module__", "") or ""
+        with running(f"{path}: the data-set format {name!r}", module):
+            for row in added.read(path, counted, options):
+                _check_row(row)
+                yield row
+
+    recognise = guarded(f"the data-set format {name!r} looks at a file", added.recognise, object)
+    return replace(added, name=name, read=read, recognise=recognise)
+
+
+def _check_row(row: object) -> None:
+    """Raises TypeError or ValueError if this is no row that can be a candidate."""
+    if not isinstance(row, Row):
+        raise TypeError(f"it gave a {type(row).__name__}, and no Row")
+    texts = [(name, getattr(row, name)) for name in _TEXTS]
+    for name, text in [*texts, ("candidate_id", "" if row.candidate_id is None else row.candidate_id)]:
+        if not isinstance(text, str):
+            raise TypeError(f"row {row.where}: {name} is {text!r:.40}, and no text")
+        if not _is_unicode(text):
+            raise ValueError(f"row {row.where}: {name} has half a surrogate pair")
+    if row.label not in (0, 1):
+        raise ValueError(f"row {row.where}: label is {row.label!r:.40}, and neither 1 nor 0")
+    if unknown := [name for name in row.optional if name not in OPTIONAL]:
+        raise ValueError(
+            f"row {row.where}: no column {unknown[0]!r}; optional ones are {', '.join(OPTIONAL)}"
+        )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -132,9 +132,8 @@ def write(
         to_judge += len(audiences)
         for name, audience in product(names, audiences):
             if (name, audience) not in packs:
-                tool = find_tool(name)
-                pack_folder = temporary / tool.name / audience.folder
-                packs[name, audience] = Pack(pack_folder, tool.pack, options, audience)
+                pack_folder = temporary / name / audience.folder
+                packs[name, audience] = Pack(pack_folder, find_tool(name).pack, options, audience)
             packs[name, audience].write(task)
 
     is_divided = dealt is not None or len({audience for _, audience in packs}) > 1
