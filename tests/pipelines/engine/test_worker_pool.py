@@ -255,9 +255,11 @@ def test_beam_s_counters_are_the_counts_of_the_manifests(
     roots: list[beam.Pipeline] = []
     new_pipeline = beam_engine.new_pipeline
 
-    def noted(beam_options: Sequence[str], processes: int, units: int) -> beam.Pipeline:
-        roots.append(new_pipeline(beam_options, processes, units))
-        return roots[-1]
+    def noted(beam_options: Sequence[str], *size: int) -> beam.Pipeline:
+        pipeline = new_pipeline(beam_options, *size)
+        if size:  # without one it is made for its options' sake, and does not run
+            roots.append(pipeline)
+        return pipeline
 
     monkeypatch.setattr(beam_engine, "new_pipeline", noted)
     options: Sequence[str] = ("--runner=DirectRunner",)
