@@ -247,28 +247,13 @@ class Entry:
     @property
     def reranker(self) -> type[Reranker]:
         """Class of the reranker; reading it imports the module."""
-        return self._checked(resolve(self.location))
+        return checked_class(self.name, resolve(self.location))
 
     def reranker_of(self, stage: StageSettings | Mapping[str, Any]) -> type[Reranker]:
         """Class of the reranker of a stage, by its settings; it imports the module."""
         values = stage if isinstance(stage, Mapping) else stage.model_dump()
         kinds = str(values.get("reads")), values.get("writes")
-        return self._checked(resolve(self.by_kinds.get(kinds, self.location)))
-
-    def _checked(self, reranker: Any) -> type[Reranker]:
-        """The class of a reranker. Raises PlugInUnusable if it is none, or its kinds of candidates are."""
-        if not isinstance(reranker, type):
-            raise PlugInUnusable(
-                f"the reranker {self.name!r} is a {type(reranker).__name__}, and neither an Entry nor the "
-                "class of a reranker"
-            )
-        if lacking := [member for member in (*MEMBERS, "load") if not hasattr(reranker, member)]:
-            raise PlugInUnusable(
-                f"the reranker {self.name!r} is neither an Entry nor the class of a reranker: it has no "
-                f"{lacking[0]}"
-            )
-        check_kinds(self.name, reranker)
-        return reranker
+        return checked_class(self.name, resolve(self.by_kinds.get(kinds, self.location)))
 
     @property
     def coder(self) -> type[SentenceCoder] | None:
@@ -342,6 +327,21 @@ def checkpoint_at(path: Path, name: str) -> Path:
 MEMBERS = ("name", "reads", "writes", "rerank")
 """Members of a `Reranker` that is loaded."""
 _KINDS = {("passage", "passage"), ("passage", "sentence"), ("sentence", "sentence")}
+
+
+def checked_class(name: str, reranker: Any) -> type[Reranker]:
+    """The class of a reranker. Raises PlugInUnusable if it is none, or its kinds of candidates are."""
+    if not isinstance(reranker, type):
+        raise PlugInUnusable(
+            f"the reranker {name!r} is a {type(reranker).__name__}, and neither an Entry nor the class of a "
+            "reranker"
+        )
+    if lacking := [member for member in (*MEMBERS, "load") if not hasattr(reranker, member)]:
+        raise PlugInUnusable(
+            f"the reranker {name!r} is neither an Entry nor the class of a reranker: it has no {lacking[0]}"
+        )
+    check_kinds(name, reranker)
+    return reranker
 
 
 def check_kinds(name: str, reranker: Any) -> None:

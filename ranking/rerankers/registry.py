@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from answermill.ranking.entry import Entry, StageBefore, StageSettings, Training, resolve
+from answermill.ranking.entry import Entry, StageBefore, StageSettings, Training, checked_class, resolve
 from answermill.ranking.reranker import LoadEncoder, Reranker, Resources, SentenceEncoder, no_encoder_of
 from answermill.schemas import plug_ins
 
@@ -106,17 +106,16 @@ def _plugged_in(name: str) -> Entry:
     """Entry of a plug-in: its `Entry`, or one for a class that has the members of `Reranker`, and maybe
     `Settings`, the class of its stage's keys. Raises PlugInUnusable if it is neither."""
     plug_in = plug_ins.load(plug_ins.RERANKERS, name)
-    entry = plug_in if isinstance(plug_in, Entry) else None
-    settings = getattr(plug_in, "Settings", StageSettings) if entry is None else entry.settings
-    if not (isinstance(settings, type) and issubclass(settings, StageSettings)):
+    if isinstance(plug_in, Entry):
+        entry = replace(plug_in, name=name)
+    else:
+        settings = getattr(checked_class(name, plug_in), "Settings", StageSettings)
+        entry = Entry(name, plug_ins.place_of(plug_ins.RERANKERS, name), settings)
+    if not (isinstance(entry.settings, type) and issubclass(entry.settings, StageSettings)):
         raise plug_ins.PlugInUnusable(
-            f"the reranker {name!r} names {settings!r} as its keys; they are a subclass of StageSettings"
+            f"the reranker {name!r} names {entry.settings!r} as its keys; they are a subclass of "
+            "StageSettings"
         )
-    if entry is not None:
-        return replace(entry, name=name)
-
-    entry = Entry(name, plug_ins.place_of(plug_ins.RERANKERS, name), settings)
-    assert entry.reranker  # which refuses what is no class of a reranker
     return entry
 
 
