@@ -86,15 +86,21 @@ def running(what: str, module: str, but: type[Exception] | tuple[()] = ()) -> It
 
 
 def guarded(
-    what: str, function: Callable[..., Any], kind: type, but: type[Exception] | tuple[()] = ()
+    what: str,
+    function: Callable[..., Any],
+    kind: type,
+    but: type[Exception] | tuple[()] = (),
+    check: Callable[[Any], object] = lambda given: None,
 ) -> Callable[..., Any]:
-    """The function of a plug-in, whose errors are those of `running`; what it gives is of this kind."""
+    """The function of a plug-in, whose errors are those of `running`; what it gives is of this kind. `check`
+    raises an error if it may not give that."""
 
     def call(*arguments: Any) -> Any:
         with running(what, getattr(function, "__module__", "") or "", but):
             result = function(*arguments)
             if not isinstance(result, kind):
                 raise TypeError(f"it gave a {type(result).__name__}, and no {kind.__name__}")
+            check(result)
             return result
 
     return call

@@ -95,12 +95,16 @@ TOOLS = """
 from dataclasses import replace
 from answermill_example.markdown import TOOL as SOUND
 
-def of(item=SOUND.pack.item, read=SOUND.exports[0].read):
-    export = replace(SOUND.exports[0], name="own", read=read)
-    return replace(SOUND, name="own", pack=replace(SOUND.pack, item=item), exports=(export,))
+def of(item=SOUND.pack.item, read=SOUND.exports[0].read, recognise=SOUND.exports[0].recognise, **other):
+    export = replace(SOUND.exports[0], name="own", read=read, recognise=recognise)
+    return replace(SOUND, name="own", pack=replace(SOUND.pack, item=item, **other), exports=(export,))
 
 Sound = of()
 Items = of(item=lambda task, model: None)
+Halves = of(item=lambda task, model: "\\ud800")
+Climbs = of(other_files=lambda guidelines, annotators: {"../../job.toml": ""})
+Numbers = of(other_files=lambda guidelines, annotators: {"guide.md": 1})
+Knows = of(recognise=lambda row, kind: row["nothing"])
 Reads = of(read=lambda record, row: row["nothing"])
 Dicts = of(read=lambda record, row: [{}])
 Labels = of(read=lambda record, row: [replace(SOUND.exports[0].read(record, row)[0], label=7)])
@@ -117,7 +121,11 @@ Labels = of(read=lambda record, row: [replace(SOUND.exports[0].read(record, row)
             0,
             "the annotation tool 'own_tool:Items', `item`: TypeError: it gave a NoneType, and no str",
         ),
-        ("Reads", 0, 70, r"'own_tool:Reads', `read`: KeyError: 'nothing' \(.*own_tool.py, line 11\)"),
+        ("Halves", 70, 0, "'own_tool:Halves', `item`: UnicodeEncodeError: "),
+        ("Climbs", 70, 0, "`other_files`: ValueError: '../../job.toml' is no path in the pack's folder"),
+        ("Numbers", 70, 0, "'own_tool:Numbers', `other_files`: TypeError: "),
+        ("Knows", 0, 70, r"'own_tool:Knows', `recognise`: KeyError: 'nothing' \(.*own_tool.py, line 14\)"),
+        ("Reads", 0, 70, r"'own_tool:Reads', `read`: KeyError: 'nothing' \(.*own_tool.py, line 15\)"),
         ("Dicts", 0, 70, "it gave a dict, and no ExportedLabel"),
         ("Labels", 0, 70, "record 1: label 7 of task"),
     ],

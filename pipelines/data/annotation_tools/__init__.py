@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import PurePath
 from typing import Any
 
 from answermill.pipelines.data.annotation_tools import argilla, label_studio, prodigy, spreadsheet
@@ -63,12 +64,12 @@ def _checked(name: str, tool: Tool) -> Tool:
             raise plug_ins.PlugInUnusable(f"{where} has a {type(part).__name__}, and no {kind.__name__}")
 
     packs: dict[str, Any] = {
-        key: plug_ins.guarded(f"{where}, `{key}`", function, kind)
-        for key, kind in (
-            ("item", str),
-            ("other_files", Mapping),
-            ("personal_item", str),
-            ("personal_files", Mapping),
+        key: plug_ins.guarded(f"{where}, `{key}`", function, kind, check=check)
+        for key, kind, check in (
+            ("item", str, str.encode),
+            ("other_files", Mapping, _check_files),
+            ("personal_item", str, str.encode),
+            ("personal_files", Mapping, _check_files),
         )
         if (function := getattr(tool.pack, key)) is not None
     }
@@ -81,6 +82,14 @@ def _checked(name: str, tool: Tool) -> Tool:
         for export in tool.exports
     )
     return replace(tool, name=name, pack=replace(tool.pack, **packs), exports=exports)
+
+
+def _check_files(texts: Mapping[Any, Any]) -> None:
+    """Raise ValueError or TypeError if a path is outside the pack's folder, or a text cannot be written."""
+    for path, text in texts.items():
+        if PurePath(path).is_absolute() or ".." in PurePath(path).parts:
+            raise ValueError(f"{path!r} is no path in the pack's folder")
+        str.encode(text)
 
 
 def _reader(what: str, export: ExportForm) -> Callable[[int, ExportRow], Sequence[ExportedLabel]]:
