@@ -204,6 +204,8 @@ def test_an_unknown_beam_option_is_refused(finished, capsys):
         (["--", "--rumner=FlinkRunner"], 2, "Beam has no option --rumner=FlinkRunner"),
         (["--", "--runner=FlinkRuner"], 2, "--runner=FlinkRuner: "),
         (["--lapse", "5"], 2, "--lapse is of machines that share the run; leave it out, or add --join"),
+        (["--dry-run", "--lapse", "5"], 2, "--lapse is of machines that share the run"),
+        (["--dry-run", "--join", "--redo", "index"], 2, "--join does not go with --redo and --verify"),
         (["--on-failure-timeout", "5"], 2, "--on-failure-timeout belongs to --on-failure"),
         (["--redo", "annotate"], 78, "--redo annotate: the job has no [annotate] section"),
         (["--verify", "annotate"], 78, "--verify annotate: the job has no [annotate] section"),

@@ -84,6 +84,7 @@ def run(
     command: Running,
 ) -> None:
     """Run the whole job: every step that it has a section for, in order; then write its report."""
+    sharing.check(beginning.redo or beginning.verify, command.beam_options)
     work = JobWork.of(job, out, settings, outlets, command)
     if beginning.dry_run:
         work.foresee(beginning.redo, beginning.verify)

@@ -104,6 +104,27 @@ class Sharing:
         ),
     ] = None
 
+    def check(self, again: str | None, beam_options: Sequence[str]) -> None:
+        """Raise JobError (2) if an option does not go with these. `again`: the step that is to run again."""
+        if not self.join:
+            if self.lapse is not None:
+                raise JobError(
+                    "--lapse is of machines that share the run; leave it out, or add --join", USAGE
+                )
+            return
+        if again is not None:
+            raise JobError(
+                "--join does not go with --redo and --verify: give them to one machine, without --join, "
+                "and let the others join when it has ended",
+                USAGE,
+            )
+        if beam_options:
+            raise JobError(
+                "--join is for machines without an engine, so leave out what follows `--`: "
+                f"{' '.join(beam_options)}",
+                USAGE,
+            )
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +249,7 @@ class JobWork:
         configure_logging()
 
         steps = [step] if step else steps_of(job, self.out)
-        machine = self._machine(job, sharing, redo or verify)
+        machine = self._machine(job, sharing)
         options = self.command.beam_options
 
         def ended(name: str, seconds: float, had_work: bool) -> None:
@@ -244,29 +265,13 @@ class JobWork:
         write_lines([f"in {self.out}: `answermill status {self.out}` shows its folders, {columns}"])
         return machine is None or machine.has_led
 
-    def _machine(self, job: Job, sharing: Sharing, again: str | None) -> Machine | None:
-        """This machine among those that share the run; None if it does not share. Raises JobError (2) if an
-        option does not go with that."""
+    def _machine(self, job: Job, sharing: Sharing) -> Machine | None:
+        """This machine among those that share the run; None if it does not share. Raises JobError (2) if its
+        lapse is too short."""
         if not sharing.join:
-            if sharing.lapse is not None:
-                raise JobError(
-                    "--lapse is of machines that share the run; leave it out, or add --join", USAGE
-                )
             return None
         from answermill.pipelines.engine.machines.machine import LAPSE_S, Machine
 
-        if again is not None:
-            raise JobError(
-                "--join does not go with --redo and --verify: give them to one machine, without --join, "
-                "and let the others join when it has ended",
-                USAGE,
-            )
-        if options := self.command.beam_options:
-            raise JobError(
-                "--join is for machines without an engine, so leave out what follows `--`: "
-                f"{' '.join(options)}",
-                USAGE,
-            )
         return Machine(self.out, job, LAPSE_S if sharing.lapse is None else sharing.lapse)
 
     def redo(self, step: str | None) -> None:
