@@ -10,7 +10,7 @@ from time import time
 from typing import Any
 
 from answermill.files.remote import as_path
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, WORSE, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, WORSE, JobError, check_folder
 from answermill.pipelines.look.status import status
 from answermill.pipelines.nights.night_folder import GOOD, NightRecord, Nights
 from answermill.pipelines.runs.step import work_folders
@@ -51,8 +51,7 @@ def runs_in(folder: Path, last: int) -> list[RunFigures]:
     if last < 1:
         raise JobError(f"--last {last}: give how many runs are shown, 1 or more", USAGE)
     folder = as_path(folder)
-    if not folder.is_dir():
-        raise JobError(f"{folder}: {'is a file' if folder.exists() else 'no such folder'}", INPUT_MISSING)
+    check_folder(folder)
     if Run.open(folder).manifests:
         raise JobError(
             f"{folder} is a run itself: `answermill status` shows it; give the folder that it is in",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from answermill.files.store import store_of
-from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError
+from answermill.pipelines.errors import INPUT_MISSING, USAGE, JobError, no_file
 from answermill.pipelines.specs.shipped_plans import PlanName, shipped_stages
 
 _TEMPLATE = Path(__file__).with_name("job.toml")
@@ -42,6 +42,9 @@ class JobChoices:
                     f"{written}: {'no file matches' if is_pattern else 'no such file or folder'}",
                     INPUT_MISSING,
                 )
+        for key, named in (("questions", self.questions), ("labels", self.labels)):
+            if named is not None and Path(named).is_dir():
+                raise no_file(Path(named), f"{key}:")
         return replace(
             self,
             pages=[_seen_from(folder, written) for written in self.pages],

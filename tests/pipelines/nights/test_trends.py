@@ -92,6 +92,7 @@ def test_a_damaged_run_is_a_line_among_the_others(
     [
         (("runs",), INPUT_MISSING, "no run in"),
         (("nowhere",), INPUT_MISSING, "no such folder"),
+        (("job.toml",), INPUT_MISSING, "job.toml is a file; give a folder"),
         (("runs", "--last", 0), USAGE, "--last 0"),
     ],
 )
@@ -99,6 +100,7 @@ def test_a_folder_without_runs_is_refused(
     words: tuple[object, ...], code: int, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "runs").mkdir()
+    (tmp_path / "job.toml").write_text("")
     assert call("runs", tmp_path / str(words[0]), *words[1:]) == code
     assert says in capsys.readouterr().err
 

@@ -135,8 +135,11 @@ def test_a_job_for_files_that_are_missing_is_not_written(tmp_path, monkeypatch, 
     assert call("recipe", "job", "--pages", "crawl/*.gz") == 66
     assert call("recipe", "job", "--questions", "q.tsv") == 66
     assert call("recipe", "job", "--pages", "**x") == 66
+    assert call("recipe", "job", "--questions", tmp_path) == call("recipe", "job", "--labels", ".") == 66
     err = capsys.readouterr().err
     assert "crawl/*.gz: no file matches" in err and "q.tsv: no such file" in err
+    assert f"questions: {tmp_path} is a folder; give a file" in err
+    assert "labels: . is a folder; give a file" in err
     assert call("recipe", "wqa", "--plan", "full") == 78
     assert "--plan is for `recipe job`; leave it out for wqa" in capsys.readouterr().err
     assert call("recipe", "peasi", "--questions", "q.tsv") == 78
