@@ -148,8 +148,7 @@ class Dev:
         judged = measures.Judged.of([([0.0] * len(labels), list(labels.values())) for labels in self._labels])
         if not judged.kept(protocol).any():
             raise ValueError(
-                f"protocol {protocol!r} keeps none of the {len(self._labels)} dev questions; give others as "
-                "dev"
+                f"protocol {protocol!r} keeps no dev question, of {len(self._labels):,}; give others as dev"
             )
 
     def score(self, reranker: Ranks, metric: str, protocol: measures.Protocol) -> float:

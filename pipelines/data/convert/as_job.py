@@ -56,7 +56,11 @@ class SetAsJob:
         before = set(self.questions)
         for row in rows:
             if row.question_id in before:
-                raise JobError(f"{file}: question {row.question_id} is in another file already", BAD_DATA)
+                raise JobError(
+                    f"{file}: question {row.question_id} is in another file already; write each file into a "
+                    "folder of its own, or give them a column question_id whose ids differ",
+                    BAD_DATA,
+                )
             self.questions[row.question_id] = one_line(row.question)
             if split is not None:
                 self.splits[row.question_id] = split

@@ -137,7 +137,7 @@ def tune_ensemble(
     scored, missing = side_by_side(scores, stages, labels, form)
     questions = scored.kept(protocol)
     if not questions:
-        raise JobError(f"protocol {protocol} keeps none of the questions of {labels}", BAD_DATA)
+        raise JobError(f"protocol {protocol} keeps no question of {labels}", BAD_DATA)
 
     done = 0
 

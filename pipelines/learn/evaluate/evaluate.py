@@ -313,7 +313,7 @@ def _evaluation(
     kept = judged.kept(protocol)
     if not kept.any():
         raise JobError(
-            f"protocol {protocol} keeps none of the {judged.questions} questions of {labels}", BAD_DATA
+            f"protocol {protocol} keeps no question of {labels}, which has {judged.questions:,}", BAD_DATA
         )
 
     counts = kept[judged.question]  # [candidates]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from answermill.pipelines.errors import BAD_DATA, JobError
+from answermill.pipelines.errors import BAD_DATA, JobError, counted
 from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
 from answermill.pipelines.learn.evaluate.reference_labels import ReferenceLabels
 from answermill.ranking.evaluation.metrics import UNJUDGED, Judged
@@ -53,7 +53,7 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
     if not labelled.any():
         count = len(set(score_question.tolist()))
         problem = (
-            f"none of its {count} questions has a label in {labels.source}"
+            f"{counted(count, 'question')}, none with a label in {labels.source}"
             if len(scores)
             else "no score in it"
         )

@@ -205,7 +205,7 @@ class _Survivors:
             counted &= correct < np.diff(bounds)
         kept = questions if protocol == "raw" else int(counted.sum())
         if not kept:
-            raise ValueError(f"protocol {protocol} keeps none of {questions} questions")
+            raise ValueError(f"protocol {protocol} keeps no question, of {questions:,}")
 
         # Ties of the final order that have an answer.
         begins = np.concatenate([[True], (question[1:] != question[:-1]) | (score[1:] != score[:-1])])[

@@ -172,7 +172,7 @@ def test_a_state_of_another_training_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("label", "metric", "says"),
-    [(0, "MRR", "'answerable' keeps none of the 4 dev questions"), (1, "mrr", "unknown metric")],
+    [(0, "MRR", "'answerable' keeps no dev question, of 4"), (1, "mrr", "unknown metric")],
 )
 def test_a_dev_score_that_cannot_be_is_refused_before_the_first_step(tmp_path, label, metric, says):
     questions = [[replace(row, label=row.label * label) for row in rows] for rows in QUESTIONS]

@@ -67,7 +67,7 @@ def test_a_score_of_hundreds_of_digits_is_refused_with_its_line(tmp_path):
         ("q1 Q0 a 1 high t\n", r"run.txt:1: score 'high' is no number"),
         ("q1 Q0 a 1 1\n", r"run.txt:1: 5 columns, where a TREC run has 6"),
         ("", "no score in it"),
-        ("q7 Q0 a 1 1 t\n", "none of its 1 questions has a label in"),
+        ("q7 Q0 a 1 1 t\n", "1 question, none with a label in"),
     ],
 )
 def test_bad_scores_are_refused_with_file_and_line(tmp_path, content, says):
