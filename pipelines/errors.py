@@ -67,6 +67,12 @@ class JobError(Exception):
         return str(self.args[0])
 
 
+def setting_error(error: Exception, key: str = "") -> JobError:
+    """The error of a setting's value as one that a user can mend: with the exit code that it has itself, such
+    as 66 where a file is missing, else 78. `key`: the setting, unless the message names it."""
+    return JobError(f"{key and f'{key}: '}{error}", getattr(error, "exit_code", SETTINGS))
+
+
 def check_file(path: Path, key: str = "", advice: str = "") -> None:
     """Raise JobError as `no_file` if the path is not that of a file."""
     if not path.is_file():

@@ -129,7 +129,8 @@ class FileName:
 
 
 class FileMissing(ValueError):
-    """A file that a stage's setting names is not there. The message names it, and what to give."""
+    """A file or a checkpoint that a stage's setting names is not there. The message names it, and what to
+    give."""
 
     exit_code = 66
 
@@ -271,8 +272,8 @@ class Entry:
         no model.
 
         `model` maps the name of a published model to its folder. Raises ValueError if a checkpoint is given
-        to a reranker without a model, if it is not there or its training has not ended, or if none is given
-        and none is shipped; and the errors of `model`.
+        to a reranker without a model, if its training has not ended, or if none is given and none is shipped;
+        FileMissing if it is not there; and the errors of `model`.
         """
         if self.pretrained is not None:
             if checkpoint is None:
@@ -291,7 +292,7 @@ class Entry:
         if checkpoint is not None:
             folder = checkpoint_at(Path(checkpoint), str(checkpoint))
             if not folder.exists():
-                raise ValueError(
+                raise FileMissing(
                     f"{folder} is no checkpoint of {self.checkpoint}: there is no such folder; the package "
                     f"comes with {', '.join(shipped_checkpoints())}"
                 )

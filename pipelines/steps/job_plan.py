@@ -11,7 +11,7 @@ from typing import Any
 from answermill.files.atomic_files import sha256
 from answermill.indexing.shards.dense import find_encoder
 from answermill.pipelines.config.job_file import Job, Rerank
-from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.errors import SETTINGS, JobError, setting_error
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps.index import sentence_codes
 from answermill.pipelines.steps.models import model_inputs, passage_encoder, shared, stage_resources
@@ -30,7 +30,7 @@ def plan_settings(job: Job) -> Rerank:
         check_plan([(stage.key, find(stage.reranker).reranker_of(stage), stage.keep) for stage in stages])
         stages_before(stages)
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise setting_error(e) from e
     return job.rerank
 
 
@@ -103,7 +103,7 @@ def load_stages(
 
     `indexes`: as `Resources.indexes`; those of the job or the run if None.
 
-    Raises JobError (78) with the stage if a checkpoint is missing or unusable."""
+    Raises JobError with the stage, 66 if a checkpoint is missing, 78 if it is unusable."""
     models = plan.model_of_stage
     indexes = indexes or searched(plan.job, run)
     loaded = list[Stage]()
@@ -121,7 +121,7 @@ def load_stages(
             )
             reranker = _load(plan, resources, run if codes is not None else None)
         except ValueError as e:
-            raise JobError(f"rerank.stages.{len(loaded)}: {e}", getattr(e, "exit_code", SETTINGS)) from e
+            raise setting_error(e, f"rerank.stages.{len(loaded)}") from e
 
         loaded.append(Stage(stage.key, reranker, stage.keep, resources.checkpoint))
 
@@ -147,7 +147,7 @@ def _load(plan: CheckedPlan, resources: Resources, run: Path | None) -> Reranker
 def check_stages(job: Job, run: Path | None = None) -> CheckedPlan:
     """The plan, checked, and loaded here once before any worker does; the dense encoder is only looked for.
 
-    Raises JobError (78) if a checkpoint is missing or unusable, or as `sentence_codes.check_stored`;
+    Raises JobError: 66 if a checkpoint is missing, 78 if it is unusable, or as `sentence_codes.check_stored`;
     ModelMissing if the encoder is needed and cannot be had.
     """
     sentence_codes.check_stored(job, run)

@@ -33,7 +33,7 @@ from answermill.indexing.shards.vectors.vector_kinds import (
     rescore_for,
 )
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.errors import SETTINGS, JobError, setting_error
 from answermill.ranking.entry import StageSettings, checkpoint_at
 from answermill.ranking.reranker import Resources, SentenceEncoder
 from answermill.ranking.rerankers.registry import code_digest, find
@@ -245,12 +245,12 @@ def checkpoint_folder(job: Job, stage: StageSettings) -> Path | None:
 def checkpoint_inputs(job: Job, number: int, stage: StageSettings) -> dict[str, str]:
     """'checkpoint of STAGE' → digest of its content, or the shipped one's; empty if the stage has none.
 
-    `number`: the stage's in the plan. Raises JobError (78) with it, as `Entry.folder`.
+    `number`: the stage's in the plan. Raises JobError (66, 78) with it, as `Entry.folder`.
     """
     try:
         folder = checkpoint_folder(job, stage)
     except ValueError as e:
-        raise JobError(f"rerank.stages.{number}: {e}", SETTINGS) from e
+        raise setting_error(e, f"rerank.stages.{number}") from e
     digest = None if folder is None else folder_digest(folder)
     return {} if digest is None else {f"checkpoint of {stage.key}": digest}
 

@@ -15,7 +15,15 @@ from answermill.files.atomic_files import sha256, write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError, counted
+from answermill.pipelines.errors import (
+    BAD_DATA,
+    INPUT_MISSING,
+    SETTINGS,
+    USAGE,
+    JobError,
+    counted,
+    setting_error,
+)
 from answermill.pipelines.learn.audit.overlap import KINDS, Encode, Overlap, add_vectors, overlap
 from answermill.pipelines.learn.audit.probes import Probed, probe
 from answermill.pipelines.learn.evaluate.rank import RankOptions, load_ranker
@@ -214,7 +222,7 @@ def reranker_of(subject: str) -> Reranker:
         try:
             kind = kind_of(folder)
         except ValueError as e:
-            raise JobError(str(e), SETTINGS) from e
+            raise setting_error(e) from e
         name, checkpoint = kind, subject
         if kind not in RERANKERS:
             raise JobError(f"{folder} holds {kind!r}, which no reranker is named after", SETTINGS)

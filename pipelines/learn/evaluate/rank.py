@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.errors import SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import SETTINGS, USAGE, JobError, setting_error
 from answermill.pipelines.learn.evaluate.candidate_values import SureValue
 from answermill.pipelines.runs.watch.progress import print_line
 from answermill.pipelines.steps.models import dense_encoder, device_of, encoder_loader
@@ -62,8 +62,8 @@ def rank(name: str, dataset: Path, form: Form = None, options: RankOptions = DEF
     """A data set's candidates, each with its rule's score, or minus its place in the reranker's order; and
     with its score as the confidence. Candidates that the reranker drops are left out.
 
-    Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 2 if `words` is unknown,
-    65 and 66 as `read_dataset` does.
+    Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 66 if it is not there, 2
+    if `words` is unknown, 65 and 66 as `read_dataset` does.
     """
     lists = by_question(read_dataset(dataset, form))
     for rule in RULES:
@@ -121,8 +121,8 @@ def _order(lists: Sequence[RankedList]) -> Iterator[SureValue]:
 
 
 def load_ranker(name: str, options: RankOptions = DEFAULTS) -> tuple[Reranker, Path | None]:
-    """A reranker, and the folder of its model. Raises JobError (78) if a setting or the checkpoint is
-    wrong."""
+    """A reranker, and the folder of its model. Raises JobError: 78 if a setting or the checkpoint is
+    wrong, 66 if it is not there."""
     settings = _settings(name, options.settings)
 
     try:
@@ -142,7 +142,7 @@ def load_ranker(name: str, options: RankOptions = DEFAULTS) -> tuple[Reranker, P
         key = ".".join(map(str, error["loc"]))
         raise JobError(f"--set {key}: {error['msg']}, not {error['input']!r}", SETTINGS) from e
     except ValueError as e:
-        raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
+        raise setting_error(e) from e
 
 
 def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:

@@ -19,7 +19,14 @@ from answermill.files.atomic_files import write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError, check_file
+from answermill.pipelines.errors import (
+    BAD_DATA,
+    USAGE,
+    JobError,
+    check_file,
+    counted,
+    setting_error,
+)
 from answermill.pipelines.learn.evaluate.plot import PlotMark, plot
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.pipelines.steps.models import device_of
@@ -218,7 +225,7 @@ def tune_files(
     try:
         model = load_reranker("cascade", checkpoint, model=find_model, device=device_of("auto"))
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise setting_error(e) from e
     with naming("tune", Path(checkpoint)):
         return tune(cast(ExitModel, model), dev, aims, held_out=held_out, form=form, checkpoint=checkpoint)
 
@@ -275,7 +282,7 @@ def shares(written: str) -> tuple[float, ...]:
 def _questions(file: Path, form: Form) -> list[list[LabelledCandidate]]:
     lists = list(by_question(read_dataset(file, form)))
     if not any(row.label > 0 for rows in lists for row in rows):
-        raise JobError(f"{file}: none of its {len(lists):,} questions has a correct candidate", BAD_DATA)
+        raise JobError(f"{file}: {counted(len(lists), 'question')}, none with a correct candidate", BAD_DATA)
     return lists
 
 

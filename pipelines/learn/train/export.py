@@ -7,7 +7,7 @@ from pathlib import Path
 import transformers
 
 from answermill.indexing.shards.dense import find_model
-from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError, setting_error
 from answermill.ranking.rerankers.cascade.cross_encoder import export
 
 
@@ -21,7 +21,7 @@ def export_files(checkpoint: Path, out: Path, exit: int | None = None) -> list[s
     try:
         layers, tokens, candidate = export(checkpoint, out, exit, find_model)
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise setting_error(e) from e
     except FileExistsError as e:
         raise JobError(str(e), OUTPUT_EXISTS) from e
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from answermill.files.atomic_files import replace_folder
 from answermill.indexing.shards.dense import find_model
-from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.errors import OUTPUT_EXISTS, JobError, setting_error
 from answermill.ranking.rerankers.multihead.multihead import load, save
 from answermill.ranking.transformer.transformer_checkpoint import StoredForm, word_source
 
@@ -20,7 +20,7 @@ def write_heads(checkpoint: Path, out: Path) -> list[str]:
     try:
         model, tokeniser = load(checkpoint, find_model)
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise setting_error(e) from e
 
     words = word_source(checkpoint)
     folders = [out / str(n) for n in range(1, len(model.heads) + 1)]

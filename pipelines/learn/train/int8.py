@@ -11,7 +11,7 @@ from answermill.files.copies import digest_of
 from answermill.files.model_files import folder_digest
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import find_model
-from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import OUTPUT_EXISTS, SETTINGS, USAGE, JobError, setting_error
 from answermill.pipelines.learn.train.dev_score import DevScore
 from answermill.pipelines.learn.train.training_card import add_note
 from answermill.pipelines.steps.models import device_of
@@ -50,7 +50,7 @@ def write_measured(checkpoint: str, out: Path, aim: DevScore) -> Iterator[str]:
             able = ", ".join(sorted(name for name in known() if serves_int8(name)))
             raise ValueError(f"{reranker} has no setting `precision` with int8; those that have: {able}")
     except ValueError as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise setting_error(e) from e
     if not on_processor():
         raise JobError(ON_CARD, SETTINGS)
 

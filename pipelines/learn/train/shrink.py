@@ -12,7 +12,7 @@ from answermill.files.atomic_files import replace_folder
 from answermill.files.model_files import HISTORY
 from answermill.files.store import creating
 from answermill.indexing.shards.dense import DEFAULT, find_model
-from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError
+from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, JobError, setting_error
 from answermill.pipelines.learn.train.dev_score import DevScore
 from answermill.pipelines.learn.train.int8 import ON_CARD, add_loss, on_processor, serves_int8
 from answermill.pipelines.learn.train.training_card import CARD, add_note
@@ -51,7 +51,7 @@ def shrink(
     try:
         source, differences = _differences(checkpoint, body)
     except (OSError, ValueError) as e:
-        raise JobError(str(e), SETTINGS) from e
+        raise setting_error(e) from e
 
     whole = (checkpoint / WEIGHTS).stat().st_size
     before = aim.of(checkpoint)

@@ -25,7 +25,7 @@ from answermill.pipelines.data.formats.format import TableForm
 from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import passage_rows
 from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError, check_file
+from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError, check_file, setting_error
 from answermill.pipelines.learn.train.curves import EVENTS, tensorboard, write_curves
 from answermill.pipelines.learn.train.teachers import table_file, teach
 from answermill.pipelines.learn.train.training_card import CARD, card, without_folders
@@ -124,7 +124,7 @@ def _run(
     try:
         built = build(job, learn, dev, logits)
     except ValueError as e:
-        raise JobError(str(e), getattr(e, "exit_code", SETTINGS)) from e
+        raise setting_error(e) from e
 
     precision = job.train.precision
     if precision != "fp32" and emulates(precision, device_of(job.train.device)):

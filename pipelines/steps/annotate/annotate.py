@@ -28,7 +28,7 @@ from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import carry, define
 from answermill.pipelines.engine.unit_work import UnitWork
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError, counted
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError, counted, setting_error
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.manifests.reports import Report
@@ -95,7 +95,7 @@ def check(job: Job, run: Path) -> None:
         try:
             find_tool(tool)
         except ValueError as e:
-            raise JobError(f"annotate.tools: {e}", SETTINGS) from e
+            raise setting_error(e, "annotate.tools") from e
 
     known_labels(job)
     read_guidelines(job, settings)

@@ -16,7 +16,7 @@ from pathlib import Path
 from answermill.indexing.shards.sentence_codes import FOLDER, EncodedTexts, SentenceCodes
 from answermill.indexing.shards.shard import stored_codes
 from answermill.pipelines.config.job_file import Job
-from answermill.pipelines.errors import SETTINGS, JobError
+from answermill.pipelines.errors import SETTINGS, JobError, setting_error
 from answermill.pipelines.runs.manifests.manifest import fetch_shard
 from answermill.pipelines.specs.index import SHARDS
 from answermill.pipelines.steps.models import (
@@ -40,14 +40,14 @@ def codes_digest(job: Job, number: int, stage: StageSettings, models: Mapping[st
     That is the content of its checkpoint; or the encoder's, its settings and those of the stage. `number`:
     the stage's in the plan; `models`: as `model_inputs`, with its digests at least.
 
-    Raises JobError (78) if its checkpoint is missing or unusable.
+    Raises JobError: 66 if its checkpoint is missing, 78 if it is unusable.
     """
     entry, checkpoint = find(stage.reranker), models.get(f"checkpoint of {stage.key}")
     try:
         folder = checkpoint_folder(job, stage)
         decisive = None if entry.coder is None else entry.coder.decisive(stage, folder)
     except ValueError as e:
-        raise JobError(f"rerank.stages.{number}: {e}", SETTINGS) from e
+        raise setting_error(e, f"rerank.stages.{number}") from e
 
     if decisive is None:
         return None

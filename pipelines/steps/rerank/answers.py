@@ -19,7 +19,7 @@ from answermill.files.atomic_files import whole_text
 from answermill.pipelines.config.caps import Caps, Source
 from answermill.pipelines.config.job_file import Job, Rerank
 from answermill.pipelines.config.rerank_section import AnswerSettings
-from answermill.pipelines.errors import SETTINGS, JobError, counted
+from answermill.pipelines.errors import counted, setting_error
 from answermill.pipelines.runs.parquet_folder import Folder, Part
 from answermill.pipelines.specs.rerank import ANSWERS, ANSWERS_FILE
 from answermill.pipelines.specs.retrieve import QUESTIONS
@@ -63,8 +63,7 @@ class AnswerRule:
             calibration = CalibrationFile.read(job.path(last.calibration_file))
             bar = calibration.bar(answers.max_wrong, answers.confidence)
         except ValueError as e:
-            code = getattr(e, "exit_code", SETTINGS)
-            raise JobError(f"rerank.answers.max_wrong = {answers.max_wrong:g}: {e}", code) from e
+            raise setting_error(e, f"rerank.answers.max_wrong = {answers.max_wrong:g}") from e
         return cls(answers, last.key, bar.probability, f"{bar.statement()}, on {calibration.labels}")
 
     def is_given(self, row: ScoredCandidate) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from answermill.files.model_files import STATE
 from answermill.ranking.checkpoint import kind_of
-from answermill.ranking.entry import SHIPPED, Entry, StageSettings
+from answermill.ranking.entry import SHIPPED, Entry, FileMissing, StageSettings
 from answermill.ranking.rerankers.registry import PACKAGES, RERANKERS, entries, find, load_reranker
 
 
@@ -34,7 +34,7 @@ def test_a_checkpoint_is_the_given_one_or_the_shipped_one_and_else_refused(tmp_p
     assert find("cascade").folder(tmp_path) == tmp_path
     assert find("cascade").folder("cascade_base") == SHIPPED / "cascade_base"
     with pytest.raises(
-        ValueError, match=r"cascade_bas is no checkpoint of cascade: .* comes with cascade, cascade_base, "
+        FileMissing, match=r"cascade_bas is no checkpoint of cascade: .* comes with cascade, cascade_base, "
     ):
         find("cascade").folder("cascade_bas")
     (tmp_path / STATE).mkdir()

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill.__main__ import main
-from answermill.pipelines.errors import BAD_DATA, SETTINGS, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
 from answermill.schemas.labels import LabelledCandidate
@@ -52,6 +52,12 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
     for scores, options, code, says in (
         ("RR", {"checkpoint": "x"}, SETTINGS, "RR takes no checkpoint"),
         ("overlap", {"checkpoint": "x"}, SETTINGS, "overlap takes no checkpoint"),
+        (
+            "cosinet",
+            {"checkpoint": "x"},
+            INPUT_MISSING,
+            "x is no checkpoint of cosinet: there is no such folder",
+        ),
         (str(run), {"checkpoint": "x"}, USAGE, "--checkpoint x is for a reranker by name"),
         (str(run), {"settings": ["drop=[0.2]"]}, USAGE, r"--set drop=\[0.2\] is for a reranker by name"),
         ("WO", {"words": "letters"}, USAGE, "--words letters: unknown; known: cosinet, blanks"),

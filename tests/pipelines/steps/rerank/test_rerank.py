@@ -16,7 +16,7 @@ import torch
 from answermill.__main__ import main
 from answermill.files.model_files import write_sums
 from answermill.pipelines.config.job_file import load
-from answermill.pipelines.errors import JobError
+from answermill.pipelines.errors import INPUT_MISSING, JobError
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS
@@ -368,5 +368,6 @@ def test_a_process_holds_one_copy_of_each_reranker(tmp_path) -> None:
 
 def test_a_stage_that_cannot_be_loaded_is_named(tmp_path) -> None:
     job = load(job_of(tmp_path, 'reranker = "overlap"', 'reranker = "cascade"\ncheckpoint = "nowhere"'))
-    with pytest.raises(JobError, match=r"rerank\.stages\.1: .*nowhere is no checkpoint of cascade"):
+    with pytest.raises(JobError, match=r"rerank\.stages\.1: .*nowhere is no checkpoint of cascade") as e:
         job_plan.check_stages(job)
+    assert e.value.code == INPUT_MISSING
