@@ -90,7 +90,7 @@ def guarded(
     function: Callable[..., Any],
     kind: type,
     but: type[Exception] | tuple[()] = (),
-    check: Callable[[Any], object] = lambda given: None,
+    check: Callable[[Any], object] = lambda result: None,
 ) -> Callable[..., Any]:
     """The function of a plug-in, whose errors are those of `running`; what it gives is of this kind. `check`
     raises an error if it may not give that."""

@@ -105,7 +105,7 @@ def test_a_question_in_two_files_is_refused(tmp_path: Path, capsys: pytest.Captu
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text(LISTS)
     assert call("dataset", tmp_path / "a.csv", tmp_path / "b.csv", "--as-job", tmp_path / "job") == 65
-    wrong = "b.csv: question q1 is in another file already; write each file into a folder of its own, or"
+    wrong = "b.csv: question q1 is in another file already; write each file into another folder, or"
     assert wrong in capsys.readouterr().err
 
 
