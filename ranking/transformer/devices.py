@@ -1,5 +1,5 @@
 """Native arithmetic of a processor or a graphics card, which decides the arithmetic of models that are
-served; and means to keep a card busy.
+served; and means to keep a card, or all cores, busy.
 
 A card is identified by the major number of its compute capability: Volta and Turing have 7, Ampere has 8. It
 works through a queue, to which the host adds without waiting, until something makes the host wait. `sent` and
@@ -9,11 +9,14 @@ another.
 
 from __future__ import annotations
 
+import os
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Literal, Protocol, Self, TypeVar
 
 import numpy.typing as npt
@@ -22,6 +25,7 @@ from torch import Tensor
 
 from answermill.schemas.arrays import StagePrecision, TrainingPrecision
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 IN_FLIGHT = {"cpu": 1, "cuda": 2}
@@ -30,8 +34,11 @@ TEXTS = {"cpu": 256, "cuda": 4_096}
 """Best number of texts for one call of a model: some ten seconds' work of a core, and of a card some batches,
 so that the host tokenises one while the card computes another."""
 BATCH_TOKENS = {"cpu": 4_096, "cuda": 65_536}
-"""Tokens of a packed batch that suit a device: on a CPU more of them only cost memory, on a card more were
-not tried."""
+"""Tokens of a packed batch that suit a device, for each of its `cores`: on a CPU more of them only cost
+memory, on a card more were not tried."""
+CORE_TOKENS = 1_500
+"""Fewest tokens of which a core makes a part. Of fewer, all cores share each product: small parts
+would fall into small windows (`layers/row_windows.py`)."""
 TRIAL_TOKENS = 16_384
 FREE_SHARE = 0.5
 """Share of a card's free memory that a budget takes, since other processes may begin to use the card."""
@@ -145,6 +152,54 @@ def in_turns(works: Iterable[Generator[None, None, T]], in_flight: int) -> Itera
         yield from continued(in_flight - 1)
 
     yield from continued(0)
+
+
+def cores(device: torch.device | str) -> int:
+    """Number of parts of a batch that are computed side by side: on a processor one for each of torch's
+    threads, on a card one."""
+    return torch.get_num_threads() if torch.device(device).type == "cpu" else 1
+
+
+def each_on_a_core(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
+    """A function's results for the items, in their order: as many at a time as torch has threads, each
+    computed by one of them. Threads that share every product would wait for each other after each.
+
+    The function runs under the caller's modes: gradients, inference and autocast.
+    """
+    threads = torch.get_num_threads()
+    if min(threads, len(items)) < 2:
+        return [function(item) for item in items]
+    inference, learns = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
+    cast_to, casts = torch.get_autocast_dtype("cpu"), torch.is_autocast_enabled("cpu")
+
+    def alone(item: S) -> T:
+        with (
+            torch.inference_mode(inference),
+            torch.set_grad_enabled(learns),
+            torch.autocast("cpu", cast_to, enabled=casts),
+        ):
+            return function(item)
+
+    try:
+        return list(_cores(threads).map(alone, items))
+    finally:
+        torch.set_num_threads(threads)  # a thread of the pool sets it for all that begin later
+
+
+@lru_cache
+def _cores(threads: int) -> ThreadPoolExecutor:
+    """Threads that stay, since the memory of new ones would have to be had from the system each time."""
+    return ThreadPoolExecutor(threads, initializer=_work_alone)
+
+
+def _work_alone() -> None:
+    """Give this thread one of torch's threads. The first call of torch in a thread gives it as many as others
+    have, so that call comes before."""
+    torch.get_num_threads()
+    torch.set_num_threads(1)
+
+
+os.register_at_fork(after_in_child=_cores.cache_clear)  # a child has none of its parent's threads
 
 
 class Memory(Protocol):

@@ -14,12 +14,12 @@ moved some layers more, or in fewer directions, than others is stored with ranks
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from answermill.ranking.transformer.devices import each_on_a_core
 from answermill.ranking.transformer.encoder import LayeredEncoder
 
 SMALL = 16
@@ -95,12 +95,7 @@ def _decomposed(moved: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor, 
         left, singular, right = torch.linalg.svd(matrix, full_matrices=False)
         return left, singular, right
 
-    threads = torch.get_num_threads()
-    with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        factors = dict(zip(moved, pool.map(decompose, moved.values()), strict=True))
-    torch.set_num_threads(threads)  # a thread of the pool may have set it for all
-
-    return factors
+    return dict(zip(moved, each_on_a_core(decompose, list(moved.values())), strict=True))
 
 
 def rank_of(singular: Tensor, share: float) -> int:

@@ -29,7 +29,15 @@ from torch.utils.checkpoint import checkpoint
 
 from answermill.files.model_files import ModelDamaged
 from answermill.ranking.checkpoint import load_weights
-from answermill.ranking.transformer.devices import BATCH_TOKENS, BUSY, TokenBudget, fast
+from answermill.ranking.transformer.devices import (
+    BATCH_TOKENS,
+    BUSY,
+    CORE_TOKENS,
+    TokenBudget,
+    cores,
+    each_on_a_core,
+    fast,
+)
 from answermill.ranking.transformer.huggingface import Shape, translated, translated_back
 from answermill.ranking.transformer.layers import Places, layer_of
 from answermill.ranking.transformer.layers.attention import dropped
@@ -133,7 +141,7 @@ class LayeredEncoder(nn.Module):
         """Run layers first + 1 to last over h of depth `first`; returns h of depth `last` [n, d].
 
         Inference takes as many texts at a time as the device has memory for; if that runs out, half, with a
-        warning.
+        warning. A processor's cores take a part of the texts each.
         """
         return self.run_through(self._between(first, last), hidden, tokens)
 
@@ -149,16 +157,18 @@ class LayeredEncoder(nn.Module):
             return self._run(layers, hidden, tokens, first_only)
 
         after, text = hidden.new_empty(len(tokens.lengths) if first_only else len(hidden), hidden.shape[1]), 0
+        together = cores(hidden.device)
         budget = self._budget = self._budget or TokenBudget.of(
             hidden.device, BATCH_TOKENS[hidden.device.type]
         )
 
         while text < len(tokens.lengths):
-            rows, some = tokens.part(text, budget.tokens)
+            rows, some = tokens.part(text, together * budget.tokens)
             next_text = text + len(some.lengths)
             try:
                 with BUSY.span(hidden.device), budget.spending(len(some.ids)):
-                    encoded = self._run(layers, filled_up(hidden[rows], self.shape), some, first_only)
+                    filled = filled_up(hidden[rows], self.shape)
+                    encoded = self._run_on(together, layers, filled, some, first_only)
                     place = slice(text, next_text) if first_only else rows
                     after[place] = encoded[: place.stop - place.start]
                 text = next_text
@@ -169,8 +179,22 @@ class LayeredEncoder(nn.Module):
 
         return after
 
+    def _run_on(
+        self, together: int, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool
+    ) -> Tensor:
+        """Run layers over texts that the device has memory for, in at most that many parts together."""
+        parts = tokens.parted(min(together, len(tokens.ids) // CORE_TOKENS))
+        if len(parts) == 1:
+            return self._run(layers, hidden, tokens, first_only)
+
+        def run_part(part: tuple[int, int]) -> Tensor:
+            rows, some = tokens.between(*part)
+            return self._run(layers, hidden[rows], some, first_only)
+
+        return torch.cat(each_on_a_core(run_part, parts))
+
     def _run(self, layers: nn.ModuleList, hidden: Tensor, tokens: Packed, first_only: bool) -> Tensor:
-        """Run layers over texts that the device has memory for."""
+        """Run layers over texts at once."""
         places = Places.of(tokens, self.shape, self.relative, hidden)
         for n, layer in enumerate(layers, 1):
             run = (

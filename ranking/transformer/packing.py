@@ -83,6 +83,15 @@ class Packed:
         stop = max(text + 1, int(np.searchsorted(ends, done + tokens, side="right")))
         return self.between(text, stop)
 
+    def parted(self, parts: int) -> list[tuple[int, int]]:
+        """(first text, text after the last) of consecutive parts, of about as many tokens each; fewer parts if
+        the texts are fewer, and one at least."""
+        ends = np.cumsum(self.lengths)
+        wanted = np.arange(1, max(parts, 1)) * (int(ends[-1]) / max(parts, 1))  # tokens before each edge
+        inner = 1 + np.searchsorted(ends, wanted)
+        edges = np.unique(np.concatenate(([0], inner, [len(ends)])))
+        return list(pairwise(edges.tolist()))
+
     def between(self, text: int, stop: int) -> tuple[slice, Packed]:
         """Rows and tokens of the texts from number `text` to before `stop`, of which there is one or more."""
         ends = np.cumsum(self.lengths)

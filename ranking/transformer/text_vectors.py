@@ -19,6 +19,7 @@ from answermill.ranking.transformer.devices import (
     BATCH_TOKENS,
     Arriving,
     TokenBudget,
+    cores,
     dtype_of,
     texts_at_once,
 )
@@ -62,7 +63,8 @@ class PackedTransformer:
         vectors = np.empty((len(texts), self.dimension), np.float32)
         tokenised = self._tokeniser.pairs(texts)
         arriving = []
-        batches = deque(tokenised.batches(self._budget.tokens))
+        together = cores(self._device)
+        batches = deque(tokenised.batches(together * self._budget.tokens))
 
         # If memory runs out, the rest is cut into batches half as large.
         with torch.inference_mode():
@@ -74,7 +76,8 @@ class PackedTransformer:
                     if len(rows) == 1:
                         raise
                     self._budget.run_out(int(tokenised.lengths[rows].sum()))
-                    batches = deque(tokenised.batches(self._budget.tokens, np.concatenate([rows, *batches])))
+                    left = np.concatenate([rows, *batches])
+                    batches = deque(tokenised.batches(together * self._budget.tokens, left))
 
         # Copies from a card arrive while it computes the next batch.
         for rows, values in arriving:

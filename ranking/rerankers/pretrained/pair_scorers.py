@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from answermill.ranking.transformer.classifier import PublishedHead
-from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, dtype_of
+from answermill.ranking.transformer.devices import BATCH_TOKENS, Arriving, cores, dtype_of
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
@@ -170,7 +170,7 @@ class PackedScorer:
     @torch.inference_mode()
     def _batches(self, pairs: Pairs) -> Iterator[tuple[Ints, Arriving]]:
         """(numbers of some pairs, their logits) of each batch."""
-        for rows in pairs.batches(BATCH_TOKENS[self._device]):
+        for rows in pairs.batches(cores(self._device) * BATCH_TOKENS[self._device]):
             tokens = pairs.pack(rows).to(self._device)
             first_only = self._head.pooling == "first"
             hidden = self._encoder.run_through(

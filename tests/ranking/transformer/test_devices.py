@@ -3,6 +3,8 @@ holds."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Generator
 
 import numpy as np
@@ -15,6 +17,7 @@ from answermill.ranking.transformer.devices import (
     BusyTime,
     PeakMemory,
     TokenBudget,
+    each_on_a_core,
     in_turns,
     sent,
     texts_at_once,
@@ -33,6 +36,51 @@ def test_while_the_host_waits_for_one_work_the_next_is_begun() -> None:
     asked: list[str] = []
     assert list(in_turns((work(name, 2, asked) for name in "abc"), 2)) == ["a", "b", "c"]
     assert asked == ["a0", "b0", "a1", "b1", "a ends", "c0", "b ends", "c1", "c ends"]
+
+
+@pytest.fixture
+def three_threads() -> Generator[None, None, None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("learns", [True, False])
+@pytest.mark.parametrize("casts", [True, False])
+def test_each_item_has_one_thread_and_the_modes_of_the_caller(
+    three_threads: None, learns: bool, casts: bool
+) -> None:
+    def modes(item: int) -> tuple[int, int, bool, bool, bool]:
+        casting, inference = torch.is_autocast_enabled("cpu"), torch.is_inference_mode_enabled()
+        return item, torch.get_num_threads(), torch.is_grad_enabled(), inference, casting
+
+    with torch.set_grad_enabled(learns), torch.autocast("cpu", torch.bfloat16, enabled=casts):
+        expected = [(item, 1, learns, False, casts) for item in range(7)]
+        assert each_on_a_core(modes, range(7)) == expected
+    with torch.inference_mode():
+        assert each_on_a_core(modes, range(2)) == [(item, 1, False, True, False) for item in range(2)]
+    assert each_on_a_core(modes, [8]) == [(8, 3, True, False, False)]  # alone it has all threads
+    assert torch.get_num_threads() == 3
+
+
+def test_an_error_on_a_core_is_the_caller_s(three_threads: None) -> None:
+    with pytest.raises(ZeroDivisionError):
+        each_on_a_core(lambda item: 1 / item, [1, 0, 2])
+    assert torch.get_num_threads() == 3
+
+
+def test_a_child_of_a_process_has_cores_of_its_own() -> None:
+    """Threads do not outlive a fork."""
+    code = (
+        "import os, torch; from answermill.ranking.transformer.devices import each_on_a_core; "
+        "torch.set_num_threads(2); each_on_a_core(abs, [1, -2]); child = os.fork(); "
+        "done = each_on_a_core(abs, [1, -2]) == [1, 2]; "
+        "os._exit(not done) if not child else print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=100).stdout
+    assert output == "0\n"
 
 
 @pytest.mark.parametrize("in_flight", [1, 2, 3, 9])

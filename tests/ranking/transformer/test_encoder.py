@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +21,7 @@ from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.steps.models import precision_of
 from answermill.ranking.transformer import devices, layers
 from answermill.ranking.transformer import encoder as module
-from answermill.ranking.transformer.devices import TokenBudget, fast
+from answermill.ranking.transformer.devices import TokenBudget, each_on_a_core, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Rotary, Shape, translated
 from answermill.ranking.transformer.layers import row_windows
@@ -626,6 +626,44 @@ def test_the_number_of_threads_changes_no_bit_of_short_texts_and_narrow_heads(
         .pack()
     )
     assert_threads_change_no_bit(encoder, tokens)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+def test_cores_take_parts_of_the_texts_and_change_no_bit(
+    minilm: Path, precision: torch.dtype, restored_threads: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokens = Tokeniser(minilm).pairs(PAIRS * 3).pack()
+    encoder = LayeredEncoder.load(minilm, layers=2).for_inference(precision=precision)
+    parts = list[int]()
+
+    def spied(function: Callable[[Any], Tensor], items: Sequence[Any]) -> list[Tensor]:
+        parts.append(len(items))
+        return each_on_a_core(function, items)
+
+    monkeypatch.setattr(module, "each_on_a_core", spied)
+    monkeypatch.setattr(module, "CORE_TOKENS", len(tokens.ids) // 3)
+    encodings = list[tuple[Tensor, Tensor]]()
+    with torch.inference_mode():
+        for threads in (1, 2, 5):
+            torch.set_num_threads(threads)
+            hidden = encoder.embed(tokens)
+            whole = encoder.run_through(encoder.layers, hidden, tokens)
+            firsts = encoder.run_through(encoder.layers, hidden, tokens, first_only=True)
+            encodings.append((whole, firsts))
+            assert torch.get_num_threads() == threads
+
+    assert parts == [2, 2, 3, 3]  # with five threads there are tokens for three
+    for whole, firsts in encodings[1:]:
+        assert torch.equal(whole, encodings[0][0]) and torch.equal(firsts, encodings[0][1])
+
+
+def test_texts_fall_into_parts_of_as_many_tokens(minilm: Path) -> None:
+    tokens = Tokeniser(minilm).pairs([("a", " ".join("b" * n)) for n in (10, 2, 2, 2, 2, 2)]).pack()
+    assert tokens.lengths.tolist() == [14, 6, 6, 6, 6, 6]
+    assert tokens.parted(0) == tokens.parted(1) == [(0, 6)]
+    assert tokens.parted(2) == [(0, 3), (3, 6)]
+    assert tokens.parted(4) == [(0, 1), (1, 3), (3, 5), (5, 6)]
+    assert tokens.parted(99) == [(n, n + 1) for n in range(6)]
 
 
 def test_where_threads_change_bits_the_process_goes_on_with_one(
