@@ -10,7 +10,16 @@ from time import time
 from typing import Any
 
 from answermill.files.remote import as_path
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, WORSE, JobError, check_folder
+from answermill.pipelines.errors import (
+    BAD_DATA,
+    INPUT_MISSING,
+    INTERRUPTED,
+    TERMINATED,
+    USAGE,
+    WORSE,
+    JobError,
+    check_folder,
+)
 from answermill.pipelines.look.status import status
 from answermill.pipelines.nights.night_folder import GOOD, NightRecord, Nights
 from answermill.pipelines.runs.step import work_folders
@@ -111,9 +120,10 @@ def _state(run: Run, record: NightRecord | None, is_good: bool, is_begun: bool) 
         return "running"
     if is_good:
         return "good"
-    if record is not None and record.code:
+    was_stopped = record is not None and record.code in (INTERRUPTED, TERMINATED)
+    if record is not None and record.code and not was_stopped:
         return "refused" if record.code == WORSE else f"failed ({record.code})"
-    is_open = is_begun or running is not None or (record is not None and record.code is None)
+    is_open = was_stopped or is_begun or running is not None or (record is not None and record.code is None)
     return "stopped" if is_open else "complete"
 
 

@@ -57,8 +57,8 @@ class SetAsJob:
         for row in rows:
             if row.question_id in before:
                 raise JobError(
-                    f"{file}: question {row.question_id} is in another file already; write each file into another "
-                    "folder, or give them a column question_id whose ids differ",
+                    f"{file}: question {row.question_id} is in another file already; write each file into "
+                    "another folder, or give them a column question_id whose ids differ",
                     BAD_DATA,
                 )
             self.questions[row.question_id] = one_line(row.question)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from answermill.__main__ import main
-from answermill.pipelines.errors import INPUT_MISSING, USAGE, WORSE
+from answermill.pipelines.errors import INPUT_MISSING, INTERRUPTED, TERMINATED, USAGE, WORSE
 from answermill.pipelines.nights.night_folder import Nights
 from answermill.pipelines.nights.trends import bars
 from answermill.pipelines.runs.commit import Commit
@@ -70,6 +70,16 @@ def test_runs_have_their_states_figures_and_changes(runs: Path, capsys: pytest.C
     assert (first["run"], first["state"], first["changes"]["pages"]) == ("2026-01-02", "refused", None)
     assert last["run"] == "open" and last["pages"] is None
     assert first["pages"] == first["rejects"] == 3 and first["seconds"] == 30.0
+
+
+@pytest.mark.parametrize("code", [INTERRUPTED, TERMINATED])
+def test_a_night_that_was_stopped_has_not_failed(
+    runs: Path, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights = Nights(runs)
+    nights.write(replace(nights.begin("2026-01-03", runs.parent / "job.toml"), code=code))
+    assert call("runs", runs) == 0
+    assert "2026-01-03  stopped" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("file", ["_manifest.json", "part-*.parquet"])
