@@ -87,7 +87,8 @@ def _checked(name: str, tool: Tool) -> Tool:
 def _check_files(texts: Mapping[Any, Any]) -> None:
     """Raise ValueError or TypeError if a path is outside the pack's folder, or a text cannot be written."""
     for path, text in texts.items():
-        if PurePath(path).is_absolute() or ".." in PurePath(path).parts:
+        parts = PurePath(path).parts
+        if not parts or PurePath(path).is_absolute() or ".." in parts:
             raise ValueError(f"{path!r} is no path in the pack's folder")
         str.encode(text)
 
