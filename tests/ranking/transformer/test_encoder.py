@@ -628,7 +628,7 @@ def test_the_number_of_threads_changes_no_bit_of_short_texts_and_narrow_heads(
     assert_threads_change_no_bit(encoder, tokens)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS, ids=str)
+@pytest.mark.parametrize("precision", [*PRECISIONS, torch.int8], ids=str)
 def test_cores_take_parts_of_the_texts_and_change_no_bit(
     minilm: Path, precision: torch.dtype, restored_threads: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
