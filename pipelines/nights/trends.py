@@ -120,11 +120,11 @@ def _state(run: Run, record: NightRecord | None, is_good: bool, is_begun: bool) 
         return "running"
     if is_good:
         return "good"
-    was_stopped = record is not None and record.code in (INTERRUPTED, TERMINATED)
-    if record is not None and record.code and not was_stopped:
+    if record is not None and record.code in (None, INTERRUPTED, TERMINATED):
+        return "stopped"
+    if record is not None and record.code:
         return "refused" if record.code == WORSE else f"failed ({record.code})"
-    is_open = was_stopped or is_begun or running is not None or (record is not None and record.code is None)
-    return "stopped" if is_open else "complete"
+    return "stopped" if is_begun or running is not None else "complete"
 
 
 def changes(figures: Sequence[RunFigures]) -> list[dict[str, float | None]]:

@@ -87,10 +87,9 @@ class Packed:
         """(first text, text after the last) of consecutive parts, of about as many tokens each; fewer parts if
         the texts are fewer, and one at least."""
         ends = np.cumsum(self.lengths)
-        wanted = np.arange(1, max(parts, 1)) * (int(ends[-1]) / max(parts, 1))  # tokens before each edge
+        wanted = np.linspace(0, ends[-1], max(parts, 1) + 1)[1:-1]  # tokens before each inner edge
         inner = 1 + np.searchsorted(ends, wanted)
-        edges = np.unique(np.concatenate(([0], inner, [len(ends)])))
-        return list(pairwise(edges.tolist()))
+        return list(pairwise(np.unique([0, *inner, len(ends)]).tolist()))
 
     def between(self, text: int, stop: int) -> tuple[slice, Packed]:
         """Rows and tokens of the texts from number `text` to before `stop`, of which there is one or more."""
