@@ -78,7 +78,7 @@ def status_of(path: Path, is_open: bool = False) -> RunStatus:
     rows, damage = [], None
     running = Running.read(path)
     try:
-        for row in status(path):
+        for row in status(path, is_open):
             rows.append(row)
     except JobError as e:
         if not rows:
@@ -89,15 +89,15 @@ def status_of(path: Path, is_open: bool = False) -> RunStatus:
     return RunStatus(line_of(path, is_complete), running, tuple(rows), machines, damage)
 
 
-def status(path: Path) -> Iterator[tuple[str, str, str, str]]:
+def status(path: Path, is_open: bool = False) -> Iterator[tuple[str, str, str, str]]:
     """The content of a run folder: (step, folder, rows, state) per folder; the sizes of all files are
-    compared.
+    compared. `is_open` as of `status_of`: such a run may have no step yet.
 
     Raises JobError: 66 if there is no such folder, or no run in it; after the last row 65 if a file is
     damaged or missing.
     """
     run = Run.open(path)
-    if Running.read(run.path) is None:
+    if not is_open and Running.read(run.path) is None:
         run.refuse_none()
 
     rows: list[tuple[str, str, str, str]] = []

@@ -18,7 +18,7 @@ from pathlib import Path
 from answermill.files.atomic_files import WrongShape, read_json, write_text
 from answermill.files.remote import as_path
 from answermill.files.store import remove_tree, store_of
-from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, INTERRUPTED, OUTPUT_EXISTS, TERMINATED, USAGE, JobError
 from answermill.pipelines.runs.watch.live import Running
 
 NIGHT_FILE = "night.json"
@@ -42,6 +42,11 @@ class NightRecord:
     """The exit code; None while the night is at work, or after a kill."""
     figures: Mapping[str, float] = field(default_factory=dict)
     """Figures of the gate."""
+
+    @property
+    def is_open(self) -> bool:
+        """True if the night is at work, or was stopped or killed: the same command goes on with it."""
+        return self.code in (None, INTERRUPTED, TERMINATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +136,11 @@ def night_date(name: str, began: float) -> date:
 
 
 def is_open_night(run: Path) -> bool:
-    """True for the run of a night that is at work, or was killed. Raises JobError (65) if its record is
+    """True for the run of a night that has not come to its end. Raises JobError (65) if its record is
     damaged."""
     run = as_path(run).absolute()
     record = Nights(run.parent).read(run.name)
-    return record is not None and record.code is None
+    return record is not None and record.is_open
 
 
 def _linked(good: Path, name: str) -> bool:

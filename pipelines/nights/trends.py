@@ -13,8 +13,6 @@ from answermill.files.remote import as_path
 from answermill.pipelines.errors import (
     BAD_DATA,
     INPUT_MISSING,
-    INTERRUPTED,
-    TERMINATED,
     USAGE,
     WORSE,
     JobError,
@@ -120,7 +118,7 @@ def _state(run: Run, record: NightRecord | None, is_good: bool, is_begun: bool) 
         return "running"
     if is_good:
         return "good"
-    if record is not None and record.code in (None, INTERRUPTED, TERMINATED):
+    if record is not None and record.is_open:
         return "stopped"
     if record is not None and record.code:
         return "refused" if record.code == WORSE else f"failed ({record.code})"

@@ -12,7 +12,16 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.files.atomic_files import write_text
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, WORSE, JobError
+from answermill.pipelines.errors import (
+    BAD_DATA,
+    INPUT_MISSING,
+    INTERRUPTED,
+    OUTPUT_EXISTS,
+    TERMINATED,
+    USAGE,
+    WORSE,
+    JobError,
+)
 from answermill.pipelines.nights.night import STAGES, Night
 from answermill.pipelines.nights.night_folder import GOOD, NIGHT_FILE, Nights
 from answermill.pipelines.runs.lock import claimed
@@ -21,6 +30,7 @@ from answermill.pipelines.specs.ingest import DOCUMENTS
 from testing.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import passage, write_run
 from tests.pipelines.runs.watch.test_monitoring import samples
+from tests.test_cli import call
 
 PAGE = "Page {n} tells of the quick brown fox that jumps over {n} lazy dogs by the river."
 
@@ -209,17 +219,33 @@ def test_a_night_goes_on_where_it_was_killed(tmp_path: Path) -> None:
     assert again.record.stage == "verify", "which is the stage that the exit code is of"
 
 
-def test_the_status_of_a_night_that_was_killed_between_two_steps_is_stopped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("code", [None, INTERRUPTED, TERMINATED, 0])
+def test_the_status_of_a_night_that_was_stopped_between_two_steps_is_stopped(
+    tmp_path: Path, code: int | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nights = Nights(tmp_path)
     record = nights.begin("a", Path("job.toml"))
     write_run(tmp_path / "a", "Why?", passage("So."))
-    for code, line in ((None, "stopped: the same command"), (0, "complete: all that was begun")):
-        nights.write(replace(record, code=code))
-        with pytest.raises(SystemExit):
-            main(["status", str(tmp_path / "a")])
-        assert capsys.readouterr().out.startswith(line)
+    nights.write(replace(record, code=code))
+    assert call("status", tmp_path / "a") == 0
+    line = "complete: all that was begun" if code == 0 else "stopped: the same command"
+    assert capsys.readouterr().out.startswith(line)
+
+
+def test_the_status_of_a_night_that_was_stopped_before_its_first_step_is_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights = Nights(tmp_path)
+    record = nights.begin("a", Path("job.toml"))
+    nights.write(replace(record, code=INTERRUPTED))
+    assert call("status", tmp_path / "a") == 0
+    line, _, *folders = capsys.readouterr().out.splitlines()
+    assert line == "stopped: the same command goes on where it was"
+    assert all(folder.endswith("not there") for folder in folders)
+
+    # A night that failed there has no run, and the same command would fail again.
+    nights.write(replace(record, code=INPUT_MISSING))
+    assert call("status", tmp_path / "a") == INPUT_MISSING
 
 
 def test_a_run_whose_rows_do_not_fit_is_not_published(tmp_path: Path) -> None:
