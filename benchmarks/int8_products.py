@@ -1,12 +1,13 @@
 """int8 beside fp32, one thread: a linear layer, a layer of an encoder, and the shipped cascade with
-`precision = "int8"`.
+`precision = "int8"`; and what packed weights gain.
 
 `fp32_gflops_384x1536` and `.._768x3072`: a product of ROWS rows, the widening layers of MiniLM and of base
 size; `int8_gflops_…` with the rounding and scaling around it, `int8_product_gflops_…` alone; `int8_gain_…`
 and `int8_product_gain_…`, over fp32. `packed_gain_…`: oneDNN's fp32 with weights in its own layout, over
 fp32. `layer_gain_…`: a layer's four products with all between them but attention, so at most what a whole
 model gains. `loss_…`: root mean square difference of a layer's results to fp32, over theirs, with random
-weights.
+weights. `bf16_layer_gain_…`: such a layer in bf16, packed as it serves, over plain linear layers; only where
+the processor multiplies bf16.
 
 `monolithic_…` and `cascade_…`: the shipped cascade's last exit alone, and its schedule at α = .3, from text
 to scores, on lists as in `cascade_speed`, fewer and shorter; `.._gain` is int8 over fp32.
@@ -18,6 +19,7 @@ Times are of the processor, in interleaved rounds; a gain is the median of the r
 
 from __future__ import annotations
 
+import copy
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +35,8 @@ from answermill.ranking.entry import SHIPPED
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers import Layer
-from answermill.ranking.transformer.layers.int8 import GELU_LEAST, LINEARS, MOST_ROWS, Int8Linear
+from answermill.ranking.transformer.layers.int8 import MOST_ROWS, Int8Linear, to_int8
+from answermill.ranking.transformer.layers.packed_linear import pack, packs
 from answermill.schemas.arrays import StagePrecision
 from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import SET, Ours, agreement, lists_of, over, scores
@@ -48,19 +51,10 @@ PRECISIONS: tuple[StagePrecision, ...] = ("fp32", "int8")
 SHAPES = {"384x1536": Shape(1, 384, 12, 1_536, 10), "768x3072": Shape(1, 768, 12, 3_072, 10)}
 
 
-def around_attention(
-    layer: Layer, linears: Mapping[str, Callable[[Tensor], Tensor]]
-) -> Callable[..., Tensor]:
-    """A layer without attention, by these linear layers; attention's result and h are the same [n, d]."""
-
-    def run(hidden: Tensor) -> Tensor:
-        linears["attention"](hidden)
-        summed = layer.norm(linears["output"](hidden).add_(hidden))
-        wide = torch.ops.aten.gelu_(linears["widen"](summed))
-        result: Tensor = layer.final_norm(linears["narrow"](wide).add_(summed))
-        return result
-
-    return run
+def around_attention(layer: Layer, rows: Tensor) -> Tensor:
+    """A layer without attention; attention's result and h are the same rows [n, d]."""
+    layer.attention(rows)
+    return layer.after_attention(rows, rows)
 
 
 def timed(runs: Mapping[str, Callable[[], object]], rounds: int, repeats: int = 1) -> dict[str, list[float]]:
@@ -81,29 +75,29 @@ def figures(name: str, shape: Shape, rounds: int) -> Iterator[tuple[str, float]]
     """Figures of one shape."""
     torch.manual_seed(0)
     layer, rows = Layer(shape).eval(), torch.randn(ROWS, shape.width)
-    whole_layers = {key: getattr(layer, key) for key in LINEARS}
-    small_layers = {
-        key: Int8Linear(linear, GELU_LEAST if key == "narrow" else None)
-        for key, linear in whole_layers.items()
-    }
+    small_layer = copy.deepcopy(layer)
+    to_int8([small_layer])
     weight, bias = layer.widen.weight, layer.widen.bias
     packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
-    small = small_layers["widen"]
+    small = small_layer.widen
+    assert isinstance(small, Int8Linear)
     whole, _ = small.whole(rows)
-    fp32, int8 = (around_attention(layer, linears) for linears in (whole_layers, small_layers))
 
-    taken = timed(
-        {
-            "fp32": lambda: F.linear(rows, weight, bias),
-            "packed": lambda: torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], ""),
-            "int8_product": lambda: small.product(whole),
-            "int8": lambda: small(rows),
-            "layer_fp32": lambda: fp32(rows),
-            "layer_int8": lambda: [int8(part) for part in rows.split(MOST_ROWS)],
-        },
-        rounds,
-        REPEATS,
-    )
+    runs: dict[str, Callable[[], object]] = {
+        "fp32": lambda: F.linear(rows, weight, bias),
+        "packed": lambda: torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], ""),
+        "int8_product": lambda: small.product(whole),
+        "int8": lambda: small(rows),
+        "layer_fp32": lambda: around_attention(layer, rows),
+        "layer_int8": lambda: [around_attention(small_layer, part) for part in rows.split(MOST_ROWS)],
+    }
+    if packs("cpu", torch.bfloat16):
+        half, plain = rows.bfloat16(), copy.deepcopy(layer).bfloat16()
+        packed_layer = copy.deepcopy(plain)
+        pack([packed_layer])
+        runs["layer_bf16"] = lambda: around_attention(plain, half)
+        runs["layer_bf16_packed"] = lambda: around_attention(packed_layer, half)
+    taken = timed(runs, rounds, REPEATS)
 
     operations = 2 * ROWS * shape.width * shape.inner
     for key in ("fp32", "int8", "int8_product"):
@@ -111,8 +105,11 @@ def figures(name: str, shape: Shape, rounds: int) -> Iterator[tuple[str, float]]
     for key in ("packed", "int8", "int8_product"):
         yield f"{key}_gain_{name}", over(taken["fp32"], taken[key])
     yield f"layer_gain_{name}", over(taken["layer_fp32"], taken["layer_int8"])
-    expected = fp32(rows)
-    yield f"loss_{name}", float((int8(rows) - expected).norm() / expected.norm())
+    if "layer_bf16" in taken:
+        yield f"bf16_layer_gain_{name}", over(taken["layer_bf16"], taken["layer_bf16_packed"])
+    expected = around_attention(layer, rows)
+    loss = around_attention(small_layer, rows) - expected
+    yield f"loss_{name}", float(loss.norm() / expected.norm())
 
 
 def model_figures(checkpoint: Path, lists: Sequence[RankedList], rounds: int) -> Iterator[tuple[str, float]]:

@@ -76,7 +76,7 @@ INDEX = StepSpec(
     reads=("passages",),
     item="passages",
     code="answermill.pipelines.steps.index.index:STEP",
-    revision=3,
+    revision=4,
     units_stand_alone=True,
     is_main=True,
 )

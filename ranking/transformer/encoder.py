@@ -42,6 +42,7 @@ from answermill.ranking.transformer.huggingface import Shape, translated, transl
 from answermill.ranking.transformer.layers import Places, layer_of
 from answermill.ranking.transformer.layers.attention import dropped
 from answermill.ranking.transformer.layers.int8 import to_int8
+from answermill.ranking.transformer.layers.packed_linear import PackedLinear, pack, packs
 from answermill.ranking.transformer.layers.row_windows import added, by_rows, filled_up
 from answermill.ranking.transformer.packing import Packed
 
@@ -59,7 +60,9 @@ class LayeredEncoder(nn.Module):
         self.positions = None if shape.rotary else _table(shape.offset + shape.positions, embedded)
         self.types = _table(shape.types, embedded) if shape.types else None
         self.norm = nn.LayerNorm(embedded, shape.epsilon, bias=shape.biased)
-        self.project = nn.Linear(embedded, shape.width) if shape.embedded else None
+        self.project: nn.Linear | PackedLinear | None = (
+            nn.Linear(embedded, shape.width) if shape.embedded else None
+        )
         self.layers = nn.ModuleList(layer_of(shape, n) for n in range(shape.layers))
         self.final = nn.LayerNorm(shape.width, shape.epsilon, bias=False) if shape.rotary else None
 
@@ -238,7 +241,10 @@ class LayeredEncoder(nn.Module):
         machine share them.
         """
         same = {id(each): nn.Parameter(each.detach(), requires_grad=False) for each in self.parameters()}
-        encoder = serving(copy.deepcopy(self, same), device, precision or fast(device))
+        precision = precision or fast(device)
+        encoder = serving(copy.deepcopy(self, same), device, precision)
+        if isinstance(encoder.project, nn.Linear) and packs(device, precision):
+            encoder.project = PackedLinear(encoder.project)
         encoder._budget = None
         return encoder.requires_grad_(False).eval()
 
@@ -258,10 +264,13 @@ def _places(tokens: Packed, offset: int) -> Tensor:
 def serving(part: Served, device: torch.device | str, precision: torch.dtype) -> Served:
     """A model's part with `layers`, moved to the device and the precision. Raises ValueError as
     `for_inference`."""
-    if precision != torch.int8:
-        return part.to(device, precision)
-    part.to(device, torch.float32)
-    to_int8(cast(nn.ModuleList, part.layers))
+    is_int8 = precision == torch.int8
+    part.to(device, torch.float32 if is_int8 else precision)
+    layers = cast(nn.ModuleList, part.layers)
+    if is_int8:
+        to_int8(layers)
+    elif packs(device, precision):
+        pack(layers)
     return part
 
 

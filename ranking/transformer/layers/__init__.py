@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from answermill.ranking.transformer.huggingface import Shape
-from answermill.ranking.transformer.layers.attention import ANY_DISTANCE, Distances, attend, dropped, toeplitz
-from answermill.ranking.transformer.layers.row_windows import added, by_rows, widened
+from answermill.ranking.transformer.layers.attention import ANY_DISTANCE, Distances, attend, toeplitz
+from answermill.ranking.transformer.layers.row_windows import by_rows, summed, widened
 from answermill.ranking.transformer.packing import Packed
 
 _FARTHEST = 128
@@ -108,16 +108,15 @@ class Layer(nn.Module):
         if first_only:
             first = tokens.starts[:-1].long()
             attended, hidden = attended[first], hidden[first]
-        return by_rows(self._after_attention, self.shape, attended, hidden, most=self.most_rows)
+        return by_rows(self.after_attention, self.shape, attended, hidden, most=self.most_rows)
 
-    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
-        hidden = self.norm(added(self._drop(self.output(attended)), hidden))
-        narrowed = self.narrow(widened(hidden, self.widen))
-        normalised: Tensor = self.final_norm(added(self._drop(narrowed), hidden))
+    def after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        """h [n, d] after the layer, from attention's result and h before it."""
+        dropout = self.shape.dropout if self.training else 0.0
+        hidden = self.norm(summed(attended, self.output, hidden, dropout))
+        wide = widened(hidden, self.widen)
+        normalised: Tensor = self.final_norm(summed(wide, self.narrow, hidden, dropout))
         return normalised
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return dropped(x, self.shape.dropout if self.training else 0.0)
 
 
 class ModernLayer(nn.Module):
@@ -154,16 +153,15 @@ class ModernLayer(nn.Module):
         if first_only:
             first = tokens.starts[:-1].long()
             attended, hidden = attended[first], hidden[first]
-        return by_rows(self._after_attention, self.shape, attended, hidden, most=self.most_rows)
+        return by_rows(self.after_attention, self.shape, attended, hidden, most=self.most_rows)
 
     def _projected(self, hidden: Tensor) -> Tensor:
         projected: Tensor = self.attention(hidden if self.norm is None else self.norm(hidden))
         return projected
 
-    def _after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
-        hidden = added(self._drop(self.output(attended)), hidden)
+    def after_attention(self, attended: Tensor, hidden: Tensor) -> Tensor:
+        """h [n, d] after the layer, from attention's result and h before it."""
+        dropout = self.shape.dropout if self.training else 0.0
+        hidden = summed(attended, self.output, hidden, dropout)
         values, gates = self.widen(self.final_norm(hidden)).chunk(2, -1)
-        return added(self._drop(self.narrow(F.gelu(values) * gates)), hidden)
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return dropped(x, self.shape.dropout if self.training else 0.0)
+        return summed(F.gelu(values) * gates, self.narrow, hidden, dropout)

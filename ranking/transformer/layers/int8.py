@@ -19,9 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from answermill.ranking.transformer.layers import Layer, ModernLayer
+from answermill.ranking.transformer.layers.packed_linear import LINEARS
 
-LINEARS = ("attention", "output", "widen", "narrow")
-"""Names of the linear layers in each kind of layer."""
 GELU_LEAST = -0.17
 """Bound below GELU's least value, -0.16997."""
 MOST_ROWS = 512

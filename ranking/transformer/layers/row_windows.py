@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from answermill.ranking.transformer.devices import BATCH_TOKENS
 from answermill.ranking.transformer.huggingface import Shape
+from answermill.ranking.transformer.layers.attention import dropped
+from answermill.ranking.transformer.layers.packed_linear import PackedLinear, packs
 
 _WINDOWS = {
     "cpu": (2048, 1024, 512, 256, 128, 64, 32),
@@ -47,8 +49,9 @@ def filled_up(hidden: Tensor, shape: Shape) -> Tensor:
 def _windows_of(rows: Tensor, shape: Shape, most: int | None = None) -> Iterator[tuple[int, int]]:
     """(first row, rows) of the windows over rows [n, …]; only the last may reach beyond them."""
     device = rows.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else rows.dtype
-    sizes = exact_windows(device, dtype, shape, torch.get_num_threads())
+    learns = torch.is_autocast_enabled(device)
+    dtype = torch.get_autocast_dtype(device) if learns else rows.dtype
+    sizes = exact_windows(device, dtype, shape, torch.get_num_threads(), packs(device, dtype) and not learns)
     fewer = [size for size in sizes if most is None or size <= most]
     return _windows(len(rows), fewer or sizes, few=rows.is_cuda)
 
@@ -70,6 +73,13 @@ def added(sums: Tensor, hidden: Tensor) -> Tensor:
     return sums.add_(hidden) if _overwrites(sums) else sums + hidden
 
 
+def summed(rows: Tensor, linear: nn.Module, hidden: Tensor, dropout: float = 0.0) -> Tensor:
+    """Sum of a linear layer's result, after dropout, and h."""
+    if isinstance(linear, PackedLinear):
+        return linear.plus(rows, hidden)
+    return added(dropped(linear(rows), dropout), hidden)
+
+
 def widened(hidden: Tensor, linear: nn.Module) -> Tensor:
     """GELU of a linear layer, in inference in the memory of the layer's result.
 
@@ -79,6 +89,8 @@ def widened(hidden: Tensor, linear: nn.Module) -> Tensor:
     if hidden.is_cuda and hidden.dtype != torch.float32 and not torch.is_grad_enabled():
         assert isinstance(linear, nn.Linear)  # whole numbers are for processors
         return torch._addmm_activation(linear.bias, hidden, linear.weight.t(), use_gelu=True)
+    if isinstance(linear, PackedLinear):
+        return linear.gelu(hidden)
     wide = linear(hidden)
     values: Tensor = torch.ops.aten.gelu_(wide) if _overwrites(wide) else F.gelu(wide)
     return values
@@ -89,49 +101,56 @@ def _linear(hidden: Tensor, linear: nn.Module) -> Tensor:
     return product
 
 
+def _with_sum(rows: Tensor, linear: nn.Module) -> Tensor:
+    """The product of an exact window's trial with a sum: each row's first number is added to its result."""
+    bias = linear.bias
+    assert isinstance(bias, Tensor)
+    return summed(rows, linear, rows[:, :1].expand(-1, len(bias)).contiguous())
+
+
 def _overwrites(fresh: Tensor) -> bool:
     """True in inference. Gradients need the former values, and under autocast a result may have another
     precision."""
     return not torch.is_grad_enabled() and not torch.is_autocast_enabled(fresh.device.type)
 
 
-def exact_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
+def exact_windows(
+    device: str, dtype: torch.dtype, shape: Shape, threads: int, packed: bool = False
+) -> tuple[int, ...]:
     """Numbers of rows of the usable windows: the largest, and each smaller one that gives the same bits as
     the largest.
 
     Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the
     same if its first rows and its last rows are equal, bit for bit, to those of the largest window computed
     by one thread. So the number of threads changes no bit either: where it would, this call sets torch's
-    threads to one, and the first such call warns.
+    threads to one, and the first such call warns. `packed`: True if the layers serve as `PackedLinear`.
     """
-    sizes = _equal_windows(device, dtype, shape, threads)
+    sizes = _equal_windows(device, dtype, shape, threads, packed)
     if sizes or threads == 1:
         return sizes
     torch.set_num_threads(1)
-    return _equal_windows(device, dtype, shape, 1)
+    return _equal_windows(device, dtype, shape, 1, packed)
 
 
 @lru_cache
-def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
+def _equal_windows(
+    device: str, dtype: torch.dtype, shape: Shape, threads: int, packed: bool
+) -> tuple[int, ...]:
     """Usable windows with this number of threads; none if it changes bits of the largest."""
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator(device).manual_seed(0)
-    width, inner = shape.width, shape.inner
-    linears = [(shape.embedded or width, width), (width, 3 * width), (width, width), (inner, width)]
-    widen: tuple[_Product, int, int] = (widened, width, inner)
-    if shape.rotary:  # its GELU is of half the numbers, after the product
-        widen = (_linear, width, 2 * inner)
-    products: list[tuple[_Product, int, int]] = [*((_linear, *sizes) for sizes in linears), widen]
     same = [largest, *smaller]
 
     with torch.no_grad(), torch.autocast(device, enabled=False):
-        for product, n_in, n_out in products:
+        for product, n_in, n_out in _products(shape):
             sizes = ((largest, n_in), (n_out, n_in), (n_out,))
             rows, weight, bias = (
                 torch.randn(size, generator=random, device=device, dtype=dtype) for size in sizes
             )
             linear = nn.utils.skip_init(nn.Linear, n_in, n_out, device=device, dtype=dtype)  # type: ignore[no-untyped-call]
             linear.load_state_dict({"weight": weight, "bias": bias}, assign=True)
+            if packed:
+                linear = PackedLinear(linear)
             torch.set_num_threads(1)
             whole = product(rows, linear)
             torch.set_num_threads(threads)
@@ -149,3 +168,17 @@ def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) 
         f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3
     )
     return ()
+
+
+def _products(shape: Shape) -> Iterator[tuple[_Product, int, int]]:
+    """(product, inputs, outputs) of each linear layer of this shape."""
+    width, inner = shape.width, shape.inner
+    if shape.embedded:
+        yield _linear, shape.embedded, width
+    yield _linear, width, 3 * width
+    yield _with_sum, width, width
+    yield _with_sum, inner, width
+    if shape.rotary:  # its GELU is of half the numbers, after the product
+        yield _linear, width, 2 * inner
+    else:
+        yield widened, width, inner

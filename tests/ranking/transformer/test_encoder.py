@@ -551,8 +551,8 @@ def test_inference_gives_the_bits_of_a_forward_with_gradients(folders: dict[str,
         layer = encoder.layers[-1]
         attended, hidden = torch.randn(2, 32, encoder.shape.width).unbind()
         with torch.no_grad():
-            served = layer._after_attention(attended, hidden)
-        assert torch.equal(served, layer._after_attention(attended, hidden))
+            served = layer.after_attention(attended, hidden)
+        assert torch.equal(served, layer.after_attention(attended, hidden))
 
 
 def test_few_windows_are_one_wherever_one_holds_all_rows() -> None:

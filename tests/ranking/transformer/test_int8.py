@@ -23,7 +23,8 @@ from answermill.ranking.rerankers.multihead.multihead import load as load_studen
 from answermill.ranking.rerankers.pretrained.pair_scorers import load_scorer
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.layers import int8
-from answermill.ranking.transformer.layers.int8 import LINEARS, Int8Linear, exact
+from answermill.ranking.transformer.layers.int8 import Int8Linear, exact
+from answermill.ranking.transformer.layers.packed_linear import LINEARS
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.published.published_classifier import PublishedClassifier
 from answermill.schemas.labels import LabelledCandidate
