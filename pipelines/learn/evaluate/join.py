@@ -57,8 +57,9 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
             if len(scores)
             else "no score in it"
         )
-        name = scores.files[0][0] if len(scores.files) == 1 else "the scores"
-        raise JobError(f"{name}: {problem}", BAD_DATA)
+        (path, _), *others = scores.files
+        more = f" and {counted(len(others), 'more file')}" if others else ""
+        raise JobError(f"{path}{more}: {problem}", BAD_DATA)
 
     missing = ~np.isin(keys, key[known])
     judged = Judged(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -75,6 +76,14 @@ def test_bad_scores_are_refused_with_file_and_line(tmp_path, content, says):
     with pytest.raises(JobError, match=says) as e:
         join(read_scores(text(tmp_path, "run.txt", content)), labels)
     assert e.value.code == BAD_DATA
+
+
+def test_scores_of_several_files_without_a_label_are_named_by_the_first(tmp_path):
+    labels = read_labels(text(tmp_path, "qrels.txt", QRELS))
+    scores = CandidateValues.from_rows(tmp_path / "a", [(1, "q7", "a", 0.5), (1, "q8", "a", 0.5)])
+    parts = replace(scores, files=((tmp_path / "a", 1), (tmp_path / "b", 2)))
+    with pytest.raises(JobError, match="a and 1 more file: 2 questions, none with a label in"):
+        join(parts, labels)
 
 
 def test_a_confidence_that_is_no_number_is_bad_data_and_not_a_dropped_candidate(tmp_path):
