@@ -273,7 +273,9 @@ class ScoreToKeep:
 
 def shrink(
     checkpoint: Annotated[
-        Path, FOLDER, Parameter(help="Checkpoint of a transformer: cascade, hashing, peasi, ….")
+        Path,
+        FOLDER,
+        Parameter(help="Checkpoint of a transformer: cascade, hashing, peasi, …; or a shipped one's name."),
     ],
     *,
     out: NewFolder,
@@ -292,10 +294,13 @@ def shrink(
     whose metric is within --bound is written. It serves as the checkpoint does, where the body is installed.
     What it loses in int8 is stated too, as by `answermill int8`.
     """
-    check_there(checkpoint)
+    from answermill.ranking.entry import checkpoint_at
+
+    folder = checkpoint_at(checkpoint, str(checkpoint))
+    check_there(folder)
     from answermill.pipelines.learn.train.shrink import shrink as run_shrink
 
-    write_lines(run_shrink(checkpoint, out, score.read(reading), bound, body))
+    write_lines(run_shrink(folder, out, score.read(reading), bound, body))
 
 
 def int8(

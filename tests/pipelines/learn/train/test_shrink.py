@@ -123,9 +123,10 @@ def test_what_cannot_be_is_refused_before_any_work(
 def test_a_checkpoint_without_a_transformer_and_one_of_another_shape_are_refused(
     dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], body: Path
 ) -> None:
-    write_checkpoint("cosinet", tmp_path / "cosinet")
-    assert call(tmp_path / "cosinet", "--out", tmp_path / "out", "--dev", dev) == SETTINGS
-    assert "which has no transformer" in capsys.readouterr().err
+    write_checkpoint("cosinet", tmp_path / "own")
+    for shipped_or_own in ("cosinet", tmp_path / "own"):
+        assert call(shipped_or_own, "--out", tmp_path / "out", "--dev", dev) == SETTINGS
+        assert "which has no transformer" in capsys.readouterr().err
 
     write_checkpoint("cascade", tmp_path / "cascade")
     assert call(tmp_path / "cascade", "--out", tmp_path / "out", "--dev", dev, "--body", body) == SETTINGS
