@@ -104,6 +104,7 @@ Items = of(item=lambda task, model: None)
 Halves = of(item=lambda task, model: "\\ud800")
 Climbs = of(other_files=lambda guidelines, annotators: {"../../job.toml": ""})
 Empty = of(other_files=lambda guidelines, annotators: {"": ""})
+Covers = of(other_files=lambda guidelines, annotators: {"./guidelines.md": ""})
 Numbers = of(other_files=lambda guidelines, annotators: {"guide.md": 1})
 Knows = of(recognise=lambda row, kind: row["nothing"])
 Reads = of(read=lambda record, row: row["nothing"])
@@ -125,9 +126,10 @@ Labels = of(read=lambda record, row: [replace(SOUND.exports[0].read(record, row)
         ("Halves", 70, 0, "'own_tool:Halves', `item`: UnicodeEncodeError: "),
         ("Climbs", 70, 0, "`other_files`: ValueError: '../../job.toml' is no path in the pack's folder"),
         ("Empty", 70, 0, "`other_files`: ValueError: '' is no path in the pack's folder"),
+        ("Covers", 70, 0, "`other_files`: ValueError: './guidelines.md' is the name of another file"),
         ("Numbers", 70, 0, "'own_tool:Numbers', `other_files`: TypeError: "),
-        ("Knows", 0, 70, r"'own_tool:Knows', `recognise`: KeyError: 'nothing' \(.*own_tool.py, line 15\)"),
-        ("Reads", 0, 70, r"'own_tool:Reads', `read`: KeyError: 'nothing' \(.*own_tool.py, line 16\)"),
+        ("Knows", 0, 70, r"'own_tool:Knows', `recognise`: KeyError: 'nothing' \(.*own_tool.py, line 16\)"),
+        ("Reads", 0, 70, r"'own_tool:Reads', `read`: KeyError: 'nothing' \(.*own_tool.py, line 17\)"),
         ("Dicts", 0, 70, "it gave a dict, and no ExportedLabel"),
         ("Labels", 0, 70, "record 1: label 7 of task"),
     ],

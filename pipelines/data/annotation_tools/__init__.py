@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
@@ -67,9 +68,9 @@ def _checked(name: str, tool: Tool) -> Tool:
         key: plug_ins.guarded(f"{where}, `{key}`", function, kind, check=check)
         for key, kind, check in (
             ("item", str, str.encode),
-            ("other_files", Mapping, _check_files),
+            ("other_files", Mapping, partial(_check_files, tool.pack)),
             ("personal_item", str, str.encode),
-            ("personal_files", Mapping, _check_files),
+            ("personal_files", Mapping, partial(_check_files, tool.pack)),
         )
         if (function := getattr(tool.pack, key)) is not None
     }
@@ -84,12 +85,15 @@ def _checked(name: str, tool: Tool) -> Tool:
     return replace(tool, name=name, pack=replace(tool.pack, **packs), exports=exports)
 
 
-def _check_files(texts: Mapping[Any, Any]) -> None:
-    """Raise ValueError or TypeError if a path is outside the pack's folder, or a text cannot be written."""
+def _check_files(pack: PackFormat, texts: Mapping[Any, Any]) -> None:
+    """Raise ValueError or TypeError if a path is outside the pack's folder or another file's of the pack, or
+    a text cannot be written."""
     for path, text in texts.items():
         parts = PurePath(path).parts
         if not parts or PurePath(path).is_absolute() or ".." in parts:
             raise ValueError(f"{path!r} is no path in the pack's folder")
+        if pack.is_taken(str(PurePath(path))):
+            raise ValueError(f"{path!r} is the name of another file of the pack")
         str.encode(text)
 
 

@@ -11,7 +11,6 @@ from markdown_it import MarkdownIt
 from answermill.pipelines.data.annotation_tools.tool import LABELS, WORDING, Model, marked_html
 from answermill.schemas.annotation import Task
 
-PREVIEW = "preview.html"
 SHOWN = 10
 """First tasks of a pack that its preview has."""
 _BEFORE = """\

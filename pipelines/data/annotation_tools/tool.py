@@ -14,6 +14,8 @@ from answermill.schemas.annotation import Task
 QUESTION = "answer"
 """Name of the question to people, in tools that name it."""
 LABELS = ("correct", "wrong", "cannot tell")
+GUIDELINES, PREVIEW = "guidelines.md", "preview.html"
+"""Names of a pack's files beside its tasks."""
 WORDING = "Does the sentence answer the question: correct, sufficient and direct?"
 
 FileKind = Literal["list", "lines", "csv"]
@@ -61,6 +63,16 @@ class PackFormat:
     """`item` with the name of the person whose pack it is in; None if the tool itself says who has judged."""
     personal_files: Callable[[str, str], Mapping[str, str]] | None = None
     """(guidelines, person) → `other_files` of the pack of one person; None if they are those of anybody's."""
+
+    def file_name(self, number: int) -> str:
+        """Name of a pack's file of tasks. `number`: from 1."""
+        return f"{self.stem}-{number:05d}{self.suffix}"
+
+    def is_taken(self, name: str) -> bool:
+        """True if a pack may have a file of tasks, its guidelines or its preview under this name."""
+        number = name.removeprefix(f"{self.stem}-").removesuffix(self.suffix)
+        is_tasks = number.isdecimal() and name == self.file_name(int(number))
+        return is_tasks or name in (GUIDELINES, PREVIEW)
 
 
 @dataclass(frozen=True, slots=True)

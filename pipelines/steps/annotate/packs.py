@@ -20,13 +20,12 @@ from typing import IO, Any
 from answermill.files.atomic_files import WrongShape, read_json, sha256, sync, write_text
 from answermill.files.sealed_json import write_sealed
 from answermill.pipelines.data.annotation_tools import find_tool
-from answermill.pipelines.data.annotation_tools.preview import PREVIEW, SHOWN, preview
-from answermill.pipelines.data.annotation_tools.tool import Model, PackFormat
+from answermill.pipelines.data.annotation_tools.preview import SHOWN, preview
+from answermill.pipelines.data.annotation_tools.tool import GUIDELINES, PREVIEW, Model, PackFormat
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.annotate import ANNOTATE, PACK_PEOPLE, PACK_SUMMARY
 from answermill.schemas.annotation import Task
 
-GUIDELINES = "guidelines.md"
 MAX_BYTES = 100_000_000
 """Most bytes of a file: 100 MB, the limit of Label Studio."""
 
@@ -192,9 +191,7 @@ class Pack:
             self._close()
 
         if self._file is None:
-            self._path = (
-                self.folder / f"{self._form.stem}-{len(self._tasks_of_file) + 1:05d}{self._form.suffix}"
-            )
+            self._path = self.folder / self._form.file_name(len(self._tasks_of_file) + 1)
             self._file = self._path.open("w", encoding="utf-8", newline="")
             self._file.write(self._form.before)
             self._rows, self._bytes = 0, len(self._form.before.encode())
