@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from answermill.pipelines.errors import counted
 from experiments.published_readers import readers
 from testing.listing import Listed, commands
 
@@ -87,12 +88,15 @@ def number(figure: float | str) -> str:
 
 
 def duration(study: Listed) -> str:
-    """How long the command took that saved the result, or else takes by its module's TAKES."""
-    if study.seconds is not None:
-        minutes = study.seconds / 60
-        return f"{minutes / 60:.1f} hours" if minutes >= 60 else f"{minutes:.0f} minutes"
+    """How long a study takes from nothing, by its module's TAKES, and took when its result was saved: that
+    run may have gone on with what an earlier one had kept."""
     named = _TIME.search(study.takes)
-    return named[0].strip() if named else NO_TIME
+    takes = [named[0].strip()] if named else []
+    if study.seconds is not None:
+        minutes = max(1, round(study.seconds / 60))
+        saved = f"{minutes / 60:.1f} hours" if minutes >= 60 else counted(minutes, "minute")
+        takes.append(f"the saved run took {saved}" if takes else saved)
+    return "; ".join(takes) or NO_TIME
 
 
 @cache
