@@ -64,11 +64,13 @@ def test_a_figure_has_its_deviation_or_its_interval() -> None:
         ("hours of training, kept in --work", None, "hours of training"),
         ("five minutes; [--workers N]", None, "five minutes"),
         ("on a quiet machine", None, "not recorded"),
-        ("an hour", 5_400, "1.5 hours"),
+        ("an hour", 5_400, "an hour; the saved run took 1.5 hours"),
+        ("an hour", 60, "an hour; the saved run took 1 minute"),
         ("", 90, "2 minutes"),
+        ("", 5, "1 minute"),
     ],
 )
-def test_a_time_is_as_recorded_or_as_the_module_says(takes: str, seconds: int | None, expected: str) -> None:
+def test_a_time_is_that_of_the_module_and_that_of_the_saved_run(takes: str, seconds: int | None, expected: str) -> None:
     assert study_pages.duration(listed(takes, seconds)) == expected
 
 
