@@ -70,7 +70,7 @@ def test_a_figure_has_its_deviation_or_its_interval() -> None:
         ("", 5, "1 minute"),
     ],
 )
-def test_a_time_is_that_of_the_module_and_that_of_the_saved_run(takes: str, seconds: int | None, expected: str) -> None:
+def test_a_time_is_the_module_s_and_the_saved_run_s(takes: str, seconds: int | None, expected: str) -> None:
     assert study_pages.duration(listed(takes, seconds)) == expected
 
 
