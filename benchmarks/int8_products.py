@@ -27,7 +27,6 @@ from functools import partial
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from answermill.indexing.shards.dense import find_model
@@ -36,7 +35,7 @@ from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers import Layer
 from answermill.ranking.transformer.layers.int8 import MOST_ROWS, Int8Linear, to_int8
-from answermill.ranking.transformer.layers.packed_linear import pack, packs
+from answermill.ranking.transformer.layers.packed_linear import PackedLinear, pack, packs
 from answermill.schemas.arrays import StagePrecision
 from answermill.schemas.ranked import RankedList
 from benchmarks.cascade_speed import SET, Ours, agreement, lists_of, over, scores
@@ -77,15 +76,14 @@ def figures(name: str, shape: Shape, rounds: int) -> Iterator[tuple[str, float]]
     layer, rows = Layer(shape).eval(), torch.randn(ROWS, shape.width)
     small_layer = copy.deepcopy(layer)
     to_int8([small_layer])
-    weight, bias = layer.widen.weight, layer.widen.bias
-    packed = torch.ops.mkldnn._reorder_linear_weight(weight, ROWS)
+    packed = PackedLinear(layer.widen)
     small = small_layer.widen
     assert isinstance(small, Int8Linear)
     whole, _ = small.whole(rows)
 
     runs: dict[str, Callable[[], object]] = {
-        "fp32": lambda: F.linear(rows, weight, bias),
-        "packed": lambda: torch.ops.mkldnn._linear_pointwise(rows, packed, bias, "none", [], ""),
+        "fp32": lambda: layer.widen(rows),
+        "packed": lambda: packed(rows),
         "int8_product": lambda: small.product(whole),
         "int8": lambda: small(rows),
         "layer_fp32": lambda: around_attention(layer, rows),

@@ -10,14 +10,7 @@ from time import time
 from typing import Any
 
 from answermill.files.remote import as_path
-from answermill.pipelines.errors import (
-    BAD_DATA,
-    INPUT_MISSING,
-    USAGE,
-    WORSE,
-    JobError,
-    check_folder,
-)
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, WORSE, JobError, check_folder
 from answermill.pipelines.look.status import status
 from answermill.pipelines.nights.night_folder import GOOD, NightRecord, Nights
 from answermill.pipelines.runs.step import work_folders
