@@ -24,8 +24,9 @@ from __future__ import annotations
 import gc
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +58,28 @@ SHAPES = {
 }
 QUESTIONS, CANDIDATES = 64, 400
 ROWS, PRODUCTS = 8_192, 20  # of the square matrices that are multiplied for the peak
-STEP_TOKENS, STEPS = 16_384, 30
+STEP_TOKENS, STEPS, RATE = 16_384, 30, 1e-6
 
 
 def layer_weights(model: CascadeModel) -> int:
     """Numbers in the matrices of its layers, which multiply each token."""
     layers = (module for module in model.modules() if isinstance(module, Layer))
     return sum(weight.numel() for layer in layers for weight in layer.parameters() if weight.ndim == 2)
+
+
+def stepped(task: PairTask, precision: TrainingPrecision, steps: int) -> Iterator[int]:
+    """Take steps as `answermill train` does, over as many epochs as they need; yields each one's number."""
+    optimizer = torch.optim.AdamW([p for _, group in task.rates for p in group], lr=RATE, fused=True)
+    updates = Updates(optimizer, precision=precision, clip=1.0, batches=1, processes=ALONE, seed=0)
+
+    task.model.train()
+    done = epoch = 0
+    while done < steps:
+        for batches in islice(updates.epoch_steps(task.batches(epoch), 0), steps - done):
+            updates.step(done, batches, task.loss)
+            yield done
+            done += 1
+        epoch += 1
 
 
 def training_tokens_per_s(
@@ -82,20 +98,9 @@ def training_tokens_per_s(
     task = PairTask(
         model, tokeniser, questions, lambda folder, trained: None, PairOptions(tokens=STEP_TOKENS)
     )
-    optimizer = torch.optim.AdamW([p for _, group in task.rates for p in group], lr=1e-6, fused=True)
-    updates = Updates(optimizer, precision=precision, clip=1.0, batches=1, processes=ALONE, seed=0)
-
-    model.train()
-    began, done, epoch = 0.0, 0, 0
-    while done <= STEPS:
-        for batches in updates.epoch_steps(task.batches(epoch), 0):
-            if done == 1:
-                began = time.perf_counter()
-            updates.step(done, batches, task.loss)
-            done += 1
-            if done > STEPS:
-                break
-        epoch += 1
+    for step in stepped(task, precision, STEPS + 1):
+        if not step:
+            began = time.perf_counter()
 
     next(model.parameters()).flatten()[0].item()  # waits for the last step
     return STEPS * task.tokens / (time.perf_counter() - began)
