@@ -120,7 +120,18 @@ class Repair:
         redo = [maker_of(step).again(self.run).removesuffix(" makes it again") for step in self.redo]
         runs = {finding.step for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)}
         again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*steps, ""} and not redo else []
-        return [*redo, *again, *by_hand]
+        return [*redo, *again, *by_hand, *self._of_batches()]
+
+    def _of_batches(self) -> list[str]:
+        """What to type for each damaged folder that a step writes for a further batch: batches/2/tasks."""
+        written: dict[str, None] = {}
+        for finding in self.of(Remedy.PEOPLE):
+            place, *inside = Path(finding.path).parts
+            folders = [folder.name for folder in SPECS.get(finding.step, ())]
+            if place in BATCHES and len(inside) > 1 and inside[1] in folders:
+                batch = self.run / place / inside[0]
+                written[f"delete {batch / inside[1]}, then {maker_of(finding.step).line(batch)}"] = None
+        return list(written)
 
     def error(self, mode: Mode) -> str:
         """Message of a command that leaves faults: their number, and the way to mend them."""

@@ -316,6 +316,35 @@ def test_votes_that_were_damaged_are_named_and_never_removed(judged: Path, capsy
     )
 
 
+def test_damaged_tasks_of_a_further_batch_come_with_the_command_that_writes_them(
+    judged: Path, capsys
+) -> None:
+    more = (
+        "annotate",
+        judged.parent / "job.toml",
+        "--out",
+        judged,
+        "--set",
+        "annotate.batch=2",
+        "annotate.top=9",
+    )
+    assert call(*more) == 0
+    before = files(judged)
+    (file,) = judged.glob("batches/2/tasks/part-*")
+    file.write_bytes(flipped(file.read_bytes()))
+    capsys.readouterr()
+    assert call("verify", judged, "--repair") == BAD_DATA
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == (
+        f"then       delete {file.parent}, then "
+        f"`answermill annotate JOB.toml --out {judged} --set annotate.batch=2`, "
+        "with the other settings of that batch,"
+    )
+    shutil.rmtree(file.parent)
+    assert call(*more) == 0
+    assert files(judged) == before
+
+
 @pytest.mark.parametrize(
     ("name", "says"),
     [
