@@ -17,19 +17,24 @@ def summary(run: Path) -> str:
     clauses = [
         f"{counted(manifest.rows, 'passage')} in {counted(len(manifest.parts), 'shard')}, "
         f"{counts.bytes / 1e6:,.1f} MB",
-        f"BM25 {per_second(manifest.rows, counts.bm25_ms)} passages/s, "
-        f"dense {per_second(manifest.rows, counts.dense_ms)} passages/s",
     ]
 
+    # Rates are of what was computed. How many sentences were taken over with their shards is not counted.
+    work = (
+        ("BM25", manifest.rows - counts.taken_over, counts.bm25_ms),
+        ("dense", manifest.rows - counts.vectors_taken_over, counts.dense_ms),
+    )
+    rates = [f"{name} {per_second(passages, ms)} passages/s" for name, passages, ms in work if passages]
+    clauses += [", ".join(rates)] if rates else []
+
     if counts.answers:
-        cut = f"{counts.answers_cut:,} of them cut"
-        clauses.append(
-            f"{counts.answers:,} answers as bits, {cut}, {per_second(counts.answers, counts.answers_ms)}/s"
-        )
+        rate = "" if counts.taken_over else f", {per_second(counts.answers, counts.answers_ms)}/s"
+        clauses.append(f"{counts.answers:,} answers as bits, {counts.answers_cut:,} of them cut{rate}")
 
     if counts.sentence_vectors:
-        rate = per_second(counts.sentence_vectors, counts.sentence_vectors_ms)
-        clauses.append(f"{counted(counts.sentence_vectors, 'sentence vector')}, {rate}/s")
+        vectors, ms = counts.sentence_vectors, counts.sentence_vectors_ms
+        rate = "" if counts.taken_over else f", {per_second(vectors, ms)}/s"
+        clauses.append(f"{counted(vectors, 'sentence vector')}{rate}")
 
     if counts.recall_questions:
         sentences = counted(counts.recall_questions, "sentence")

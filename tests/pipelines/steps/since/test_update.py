@@ -88,6 +88,12 @@ def test_an_updated_run_has_the_rows_of_one_from_nothing(sample: Path, tmp_path:
     assert f"{same} vectors taken over" in lines[1] and "scores taken over" in lines[3]
 
 
+def test_rates_are_of_what_was_indexed(sample: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample / "former" / "passages", tmp_path / "passages")
+    (line,) = run_steps(job(sample, (1,), f"index.since='{sample / 'former'}'"), tmp_path, ("index",), ())
+    assert "passages taken over with their shards" in line and "passages/s" not in line
+
+
 def test_another_encoder_takes_no_vector_over(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
