@@ -70,8 +70,9 @@ class Bill:
         for row in rows:
             cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
             yield "  ".join([*cells, row[-1]]).rstrip()
-        yield ""
-        yield from (f"warning: {line}" for line in self.warnings())
+        if warnings := [*self.warnings()]:
+            yield ""
+            yield from (f"warning: {line}" for line in warnings)
 
     def as_json(self) -> dict[str, Any]:
         """The bill for programs."""
