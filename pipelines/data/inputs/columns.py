@@ -54,6 +54,10 @@ SENTENCE_LABELS = TableKind(
         "label": _LABELS,
     }
 )
+_BY_TEXT = (
+    "labels by a sentence's text get its id in the step `propagate`, which writes RUN/labels/sentences: give "
+    "that folder"
+)
 CANDIDATES = TableKind(
     {
         "question_id": _QUESTION_IDS,
@@ -154,7 +158,10 @@ class Columns:
         written = f"{name}=NAME"
         written = f"{self.key} {written}" if self.key.startswith("-") else f'{self.key} = ["{written}"]'
         problem = problem or f"no column {name}"
+        names = list(names)
         problem += f"; it has {', '.join(names)}. If one of these holds it, write {written}"
+        if name == "candidate_id" and {"text", "label"} <= self.find(SENTENCE_LABELS, names).keys():
+            problem += f"; {_BY_TEXT}"
         return JobError(f"{path}: {problem}", BAD_DATA) if where is None else bad(path, where, problem)
 
     def digest(self, file: Path) -> str:

@@ -25,6 +25,19 @@ def test_a_parquet_without_what_is_needed_is_refused(tmp_path, columns, says):
         read_scores(tmp_path / "scores.parquet")
 
 
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("labels.tsv", "question_id\tsentence\tlabel\nq1\tIt is so.\t1\n"),
+        ("labels.jsonl", '{"qid": "q1", "sentence": "It is so.", "label": 1}\n'),
+    ],
+)
+def test_labels_by_text_are_refused_with_where_their_ids_come_from(tmp_path, name, table):
+    (tmp_path / name).write_text(table, encoding="utf-8")
+    with pytest.raises(JobError, match=r"no column candidate_id; .*`propagate`, which writes RUN/lab"):
+        read_labels(tmp_path / name)
+
+
 def test_ids_that_pandas_made_floats_of_are_those_of_the_integers(tmp_path):
     ids = pa.array([7.0, float(2**52)])
     pq.write_table(
