@@ -34,6 +34,9 @@ class FitOptions:
 
 
 USUAL_FIT = FitOptions()
+_ADVICE = (
+    "give `weights` by hand, or a file that `answermill weights` fits to the labels of a run of this plan"
+)
 
 
 class Interval(Section):
@@ -173,18 +176,16 @@ def _check_plan(content: WeightsFile, stages: Mapping[str, StageBefore], where: 
         fitted, stage = content.stages.get(key), stages[key]
         if fitted is None:
             raise ValueError(
-                f"{where} does not say for which stage {key!r} its weights were fitted; fit them again"
+                f"{where} does not say for which stage {key!r} its weights were fitted; {_ADVICE}"
             )
         if fitted.reranker != stage.reranker:
             raise ValueError(
                 f"{where} was fitted for another plan: {key} was a stage of {fitted.reranker}, and is one "
-                f"of {stage.reranker}; "
-                "fit the weights again"
+                f"of {stage.reranker}; {_ADVICE}"
             )
 
         if stage.model is not None and fitted.model != stage.model:
             raise ValueError(
                 f"{where} was fitted for another plan: {key} had the model {fitted.model}, and has "
-                f"{stage.model}; "
-                "fit the weights again"
+                f"{stage.model}; {_ADVICE}"
             )
