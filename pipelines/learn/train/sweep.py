@@ -24,6 +24,7 @@ from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.training.state import finished
 
 SEED = "train.seed"
+MEANS = "means.json"
 _PLACE = ("key", "value", "checkpoint")
 """Keys of a row that are no figures."""
 
@@ -82,7 +83,9 @@ def sweep(
         plot_sweep([out / f"{key}{form}" for form in FORMS], key, values, curves)
 
     if means:
-        write_text(out / "means.json", json.dumps(means, indent=1) + "\n")
+        write_text(out / MEANS, json.dumps(means, indent=1) + "\n")
+    else:  # those of an earlier sweep would be of other rows
+        (out / MEANS).unlink(missing_ok=True)
     write_text(out / "sweep.json", json.dumps(rows, indent=1) + "\n")
     yield f"written: {out}"
 

@@ -133,3 +133,7 @@ def test_over_seeds_the_mean_and_the_deviation_are_given(folder: Path) -> None:
     card = (folder / "out" / "train.seed=1" / "README.md").read_text()
     assert "![Loss and dev MAP by step](curves.svg)" in card
     assert (folder / "out" / "train.seed=1" / "curves.csv").is_file()
+
+    # They go with the next sweep in the folder, whose rows are others.
+    list(sweep(folder / "train.toml", ["train.seed=1"], folder / "out"))
+    assert not (folder / "out" / "means.json").exists()

@@ -148,6 +148,15 @@ def test_a_data_set_rests_on_its_sources(tmp_path: Path) -> None:
     assert any(line.startswith("MS MARCO: ") for line in bill(tmp_path).warnings())
 
 
+def test_a_bill_without_warnings_ends_with_its_table(tmp_path: Path) -> None:
+    text = Card("Ours", "CC BY-SA 4.0").text(
+        ["parquet"], SplitCounts({}, DOCUMENTS, None), {}, None, digest="0"
+    )
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    (head, own) = bill(tmp_path).lines()
+    assert head.startswith("material") and own.startswith(tmp_path.name)
+
+
 def test_a_folder_that_is_none_of_these_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="neither a run, nor a model") as e:
         bill(tmp_path)
