@@ -32,12 +32,13 @@ C = TypeVar("C", bound="Counts")
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """The time that a field counts: the work that took it, the field with the number of items, and its
-    unit."""
+    """The time that a field counts: the work that took it, the field with the number of items, its unit, and
+    the field with the items among them that took no such work, '' if all did."""
 
     work: str
     item: str
     seconds: float
+    spared: str = ""
 
 
 def by_name() -> Any:
@@ -45,10 +46,10 @@ def by_name() -> Any:
     return field(default_factory=dict)
 
 
-def milliseconds(work: str, item: str) -> Any:
+def milliseconds(work: str, item: str, spared: str = "") -> Any:
     """A field that counts the milliseconds of some work by the clock, such as 'pages parsed', done to the
-    items of another field."""
-    return field(default=0, metadata={"time": Time(work, item, 1e-3)})
+    items of another field. `spared`: a field with the items that an earlier run had worked on."""
+    return field(default=0, metadata={"time": Time(work, item, 1e-3, spared)})
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,12 @@ class Counts:
         return names
 
     def times(self) -> Iterator[tuple[Time, float, int]]:
-        """(time, seconds, items) of every field that counts the time of some work and is not 0."""
+        """(time, seconds, items worked on) of every field that counts the time of some work and is not 0."""
         for f in fields(self):
             time, count = f.metadata.get("time"), getattr(self, f.name)
             if time is not None and count:
-                yield time, count * time.seconds, getattr(self, time.item)
+                spared = getattr(self, time.spared) if time.spared else 0
+                yield time, count * time.seconds, getattr(self, time.item) - spared
 
 
 @dataclass(frozen=True)

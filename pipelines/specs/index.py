@@ -28,17 +28,23 @@ class IndexCounts(StepCounts):
     """Passages in shards that were taken over whole from an earlier run."""
     tombstones: int = 0
     """Rows of these shards whose passages are gone, so that no search finds them."""
-    bm25_ms: int = milliseconds("BM25", "passages")
-    dense_ms: int = milliseconds("dense vectors", "passages")
+    bm25_ms: int = milliseconds("BM25", "passages", "taken_over")
+    dense_ms: int = milliseconds("dense vectors", "passages", "vectors_taken_over")
     answers: int = 0
     """Sentences that are stored as bits."""
     answers_cut: int = 0
     """Sentences among them with more tokens than are stored."""
     answer_tokens: int = 0
-    answers_ms: int = milliseconds("codes of sentences", "answers")
+    answers_taken_over: int = 0
+    """Sentences among them in shards that were taken over whole."""
+    answers_ms: int = milliseconds("codes of sentences", "answers", "answers_taken_over")
     sentence_vectors: int = 0
     """Sentences that are stored as vectors."""
-    sentence_vectors_ms: int = milliseconds("sentence vectors", "sentence_vectors")
+    sentence_vectors_taken_over: int = 0
+    """Sentences among them in shards that were taken over whole."""
+    sentence_vectors_ms: int = milliseconds(
+        "sentence vectors", "sentence_vectors", "sentence_vectors_taken_over"
+    )
     recall_questions: int = 0
     """Sentences of the corpus that were searched to measure the recall of a dense index that is not exact."""
     recall_wanted: int = 0

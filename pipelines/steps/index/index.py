@@ -269,10 +269,13 @@ def take_over(unit: int, delta: Delta, settings: ShardSettings, step: Step[Index
     with publishing(folder, SHARD_FILE) as new:
         built = take_over_shard(former, passages, gone, new, settings)
         part = Part(folder.name, built.passages, built.bytes, sha256(new / SHARD_FILE))
+    counts = counts_of(built)
     counts = replace(
-        counts_of(built),
+        counts,
         vectors_taken_over=built.passages,
         taken_over=built.passages,
+        answers_taken_over=counts.answers,
+        sentence_vectors_taken_over=counts.sentence_vectors,
         tombstones=len(gone),
     )
     step.reports.write(Report(unit, {SHARDS.name: (part,)}, counts))

@@ -19,22 +19,21 @@ def summary(run: Path) -> str:
         f"{counts.bytes / 1e6:,.1f} MB",
     ]
 
-    # Rates are of what was computed. How many sentences were taken over with their shards is not counted.
-    work = (
-        ("BM25", manifest.rows - counts.taken_over, counts.bm25_ms),
-        ("dense", manifest.rows - counts.vectors_taken_over, counts.dense_ms),
-    )
-    rates = [f"{name} {per_second(passages, ms)} passages/s" for name, passages, ms in work if passages]
-    clauses += [", ".join(rates)] if rates else []
+    rates = {time.work: per_second(items, seconds) for time, seconds, items in counts.times() if items}
+    work = {"BM25": "BM25", "dense vectors": "dense"}
+    passages = [f"{name} {rates[key]} passages/s" for key, name in work.items() if key in rates]
+    clauses += [", ".join(passages)] if passages else []
+
+    def rate(work: str) -> str:
+        return f", {rates[work]}/s" if work in rates else ""
 
     if counts.answers:
-        rate = "" if counts.taken_over else f", {per_second(counts.answers, counts.answers_ms)}/s"
-        clauses.append(f"{counts.answers:,} answers as bits, {counts.answers_cut:,} of them cut{rate}")
+        cut = f"{counts.answers_cut:,} of them cut"
+        clauses.append(f"{counts.answers:,} answers as bits, {cut}{rate('codes of sentences')}")
 
     if counts.sentence_vectors:
-        vectors, ms = counts.sentence_vectors, counts.sentence_vectors_ms
-        rate = "" if counts.taken_over else f", {per_second(vectors, ms)}/s"
-        clauses.append(f"{counted(vectors, 'sentence vector')}{rate}")
+        vectors = counted(counts.sentence_vectors, "sentence vector")
+        clauses.append(f"{vectors}{rate('sentence vectors')}")
 
     if counts.recall_questions:
         sentences = counted(counts.recall_questions, "sentence")
@@ -52,6 +51,6 @@ def summary(run: Path) -> str:
     return f"index      {'; '.join(clauses)}"
 
 
-def per_second(items: int, milliseconds: int) -> str:
+def per_second(items: int, seconds: float) -> str:
     """'1,234': items a second, for people."""
-    return f"{items / (milliseconds / 1000 or 1e-3):,.0f}"
+    return f"{items / seconds:,.0f}"

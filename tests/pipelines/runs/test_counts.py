@@ -21,6 +21,7 @@ from answermill.pipelines.runs.counts import (
     flat,
     milliseconds,
 )
+from answermill.pipelines.specs.index import IndexCounts
 
 
 @dataclass(frozen=True)
@@ -124,6 +125,11 @@ def test_times_have_their_items_and_seconds_are_their_sum() -> None:
     counts = Orchard(baskets=4, eaten=3, picking_ms=1_500)
     assert list(counts.times()) == [(Time("apples picked", "baskets", 0.001), 1.5, 4)], "eating took no time"
     assert counts.seconds == 1.5 and Orchard(picking_ms=500, eating_ms=250).seconds == 0.75
+
+
+def test_times_are_of_the_items_that_an_earlier_run_had_not_worked_on() -> None:
+    counts = IndexCounts(passages=9, taken_over=4, vectors_taken_over=7, bm25_ms=500, dense_ms=250)
+    assert [(time.work, items) for time, _, items in counts.times()] == [("BM25", 5), ("dense vectors", 2)]
 
 
 def test_a_sum_that_does_not_hold_is_said_with_its_numbers_and_raised() -> None:

@@ -13,9 +13,11 @@ import pytest
 from answermill.indexing.shards.shard import Shard
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError
+from answermill.pipelines.look.report.manifest_figures import step_work
 from answermill.pipelines.specs.index import INDEX, SHARDS, IndexCounts
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.specs.rerank import RERANK, SCORED
+from answermill.pipelines.specs.run import Run
 from answermill.pipelines.steps.chain import run_steps
 from answermill.schemas.corpus import Document, Passage
 from answermill.schemas.ranked import Answer, Hit, ScoredCandidate
@@ -92,6 +94,8 @@ def test_rates_are_of_what_was_indexed(sample: Path, tmp_path: Path) -> None:
     shutil.copytree(sample / "former" / "passages", tmp_path / "passages")
     (line,) = run_steps(job(sample, (1,), f"index.since='{sample / 'former'}'"), tmp_path, ("index",), ())
     assert "passages taken over with their shards" in line and "passages/s" not in line
+    work = step_work(Run.open(tmp_path), None)
+    assert {one.what: one.items for one in work if one.what.startswith("index: ")} == {"index: BM25": 0}
 
 
 def test_another_encoder_takes_no_vector_over(
