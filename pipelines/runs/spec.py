@@ -51,16 +51,21 @@ class Maker:
         return f"`answermill run JOB.toml --out {run}{f' --{option} {self.step}' if option else ''}`"
 
     def again(self, run: Path, option: str = "redo") -> str:
-        """The end of a message: what to type so that the folders are made again.
+        """The end of a message: what to type so that the folders are made again. `option`: see `remedy`."""
+        return f"{self.remedy(run, option)} makes it again"
+
+    def remedy(self, run: Path, option: str = "redo", folder: Path | None = None) -> str:
+        """What to type so that the folders are made again.
 
         `option`: 'redo' is for all of them and what follows from them; 'verify' for the files whose bytes
-        were changed; '' for what every run notices, sizes and files that are missing.
+        were changed; '' for what every run notices, sizes and files that are missing. `folder`: the damaged
+        one, where the words before do not name it.
         """
-        first = "delete that folder, then " if _batch(run) and option else ""
+        first = f"delete {folder or 'that folder'}, then " if _batch(run) and option else ""
         if self.removes and option == "redo":
-            *others, last = [str(run / folder) for folder in self.removes]
+            *others, last = [str(run / name) for name in self.removes]
             first = f"delete {', '.join(others)} and {last}, then " if others else f"delete {last}, then "
-        return f"{first}{self.line(run, option)} makes it again"
+        return f"{first}{self.line(run, option)}"
 
     def first(self, run: Path) -> str:
         """The command to type where the folders do not exist yet."""

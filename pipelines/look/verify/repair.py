@@ -117,7 +117,7 @@ class Repair:
         """Commands to type after the removal, in order."""
         steps = job_steps()
         by_hand = [maker_of(step).line(self.run) for step in self.again if step not in steps]
-        redo = [maker_of(step).again(self.run).removesuffix(" makes it again") for step in self.redo]
+        redo = [maker_of(step).remedy(self.run) for step in self.redo]
         runs = {finding.step for finding in self.of(Remedy.AGAIN, Remedy.REWRITE)}
         again = [f"`answermill run JOB.toml --out {self.run}`"] if runs & {*steps, ""} and not redo else []
         return [*redo, *again, *by_hand, *self._of_batches()]
@@ -130,7 +130,7 @@ class Repair:
             folders = [folder.name for folder in SPECS.get(finding.step, ())]
             if place in BATCHES and len(inside) > 1 and inside[1] in folders:
                 batch = self.run / place / inside[0]
-                written[f"delete {batch / inside[1]}, then {maker_of(finding.step).line(batch)}"] = None
+                written[maker_of(finding.step).remedy(batch, folder=batch / inside[1])] = None
         return list(written)
 
     def error(self, mode: Mode) -> str:
