@@ -82,7 +82,7 @@ INDEX = StepSpec(
     reads=("passages",),
     item="passages",
     code="answermill.pipelines.steps.index.index:STEP",
-    revision=4,
+    revision=5,
     units_stand_alone=True,
     is_main=True,
 )

@@ -6,9 +6,9 @@ huggingface/ the families' names for their weights.
 
 In inference the row-wise functions (the linear layers, normalisation, GELU) are computed window by window,
 each of a fixed number of rows, since libraries choose their kernels by shape: so a text's encoding does not
-depend on the other texts of its batch. The last rows are computed in a smaller window if this machine gives
-the same bits with it, and with all its threads, which is tried once per shape. On a card a batch is filled up
-once with rows that are never read, so that one window holds it.
+depend on the other texts of its batch. Windows are of several sizes, those of which this machine gives the
+same bits, and with all its threads, which is tried once per shape. On a card a batch is filled up once with
+rows that are never read, so that one window holds it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ processor.
 | any card that learns otherwise: with dropout or a bias, in fp32, or before Ampere | one fused call, texts filled up to the longest |
 | any card that serves with a bias or a window otherwise | a fused call for each run of texts of one length class, filled up to 16 tokens |
 | any card that serves otherwise | a fused call for each run of texts of one length, whose bits no other text changes |
-| a processor | the same; where it learns, spelt out: PyTorch's kernels are slow at that |
+| a processor that serves | the same; with AVX-512 keys go on up to a multiple of 16 tokens, without a copy |
+| a processor that learns | the same, spelt out: PyTorch's kernels are slow at that |
 
 Some families add numbers that depend on the distance of two tokens (`Distances`): MPNet a bias, ModernBERT a
 window.
@@ -34,8 +35,8 @@ from answermill.ranking.transformer.packing import Packed
 
 _WHOLE, _ALIGNED = 32, 16
 """PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32.
-MKL's last bits depend on where a buffer begins, so a short text's queries are filled up to a number of rows
-that keeps the buffers aligned: then no number of threads changes a bit."""
+MKL's last bits depend on where a buffer begins, so a short text has queries up to a number that keeps the
+buffers aligned: then no number of threads changes a bit."""
 # The second serves heads of a width that the first refuses.
 _BACKENDS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -100,6 +101,8 @@ def attend(
         return attend_filled_up(projected, tokens, heads, dropout, distances)
     if projected.is_cuda and distances:
         return attend_by_class(projected, tokens, heads, distances)
+    if not projected.is_cuda and not torch.is_grad_enabled():
+        return _attend_reading_on(projected, tokens, heads, distances)
     return _attend_by_length(projected, tokens, heads, dropout, distances)
 
 
@@ -170,29 +173,73 @@ def attend_by_class(projected: Tensor, tokens: Packed, heads: int, distances: Di
 def _attend_by_length(
     projected: Tensor, tokens: Packed, heads: int, dropout: float, distances: Distances
 ) -> Tensor:
-    # On a CPU PyTorch's kernels are slow at learning.
-    spelt_out = torch.is_grad_enabled() and not projected.is_cuda
+    spelt_out = not projected.is_cuda
     parts = []
     for group in tokens.by_length(projected[: len(tokens.ids)]):
         texts, length = group.shape[:2]
+        # [texts, heads, length, d / heads].
         query, key, value = group.view(texts, length, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        mask = distances.mask(length, length, query)
         if spelt_out:
             scores = query / math.sqrt(query.shape[-1]) @ key.mT
-            if (added := distances.mask(length, length, scores)) is not None:
-                scores = scores + added
+            scores = scores if mask is None else scores + mask
             attended = dropped(scores.softmax(-1), dropout) @ value
         else:
-            if length < _WHOLE and not projected.is_cuda:
-                query = F.pad(query, (0, 0, 0, -length % _ALIGNED))
-            # [texts, heads, length, d / heads].
-            mask = distances.mask(query.shape[2], length, query)
             attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout)
-            attended = attended[:, :, :length]
         parts.append(attended.transpose(1, 2).reshape(texts * length, -1))
 
     if filling := len(projected) - len(tokens.ids):
         parts.append(projected.new_zeros(filling, projected.shape[1] // 3))
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
+
+
+def _attend_reading_on(projected: Tensor, tokens: Packed, heads: int, distances: Distances) -> Tensor:
+    """`attend` on a processor that serves: a fused call for each run of texts of one length, whose keys and
+    values go on over the rows after a text, with the weight 0.
+
+    With AVX-512 PyTorch's kernel takes the exponential of 16 scores at once and of those that are left one
+    by one, which for a text of 100 tokens takes as long as all else.
+    """
+    attended = projected.new_zeros(len(projected), projected.shape[1] // 3)
+    for first, texts, length in tokens.groups:
+        filled = length + (-length % _ALIGNED if length < _WHOLE or _takes_16_at_once() else 0)
+        rows = _reading_on(projected[: len(tokens.ids)], first, texts, length, filled)
+        # [texts, heads, filled, d / heads].
+        query, key, value = rows.view(texts, filled, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        if length >= _WHOLE:
+            query = query[:, :, :length]
+        mask = distances.mask(query.shape[2], length, query)
+        if filled > length:
+            mask = query.new_zeros(1, 1, 1, length) if mask is None else mask
+            mask = F.pad(mask, (0, filled - length), value=-torch.inf)
+
+        result = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        place = attended[first : first + texts * length].view(texts, length, heads, -1)
+        place.copy_(result[:, :, :length].transpose(1, 2))
+
+    return attended
+
+
+@functools.cache
+def _takes_16_at_once() -> bool:
+    """True if PyTorch's kernels for this processor compute with 16 numbers of fp32 at once."""
+    return torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+
+
+def _reading_on(rows: Tensor, first: int, texts: int, length: int, filled: int) -> Tensor:
+    """[texts, filled, columns]: rows of texts of one length from row `first` on, each text with the rows
+    after it, whatever they are. It is a view, or a copy where there are not so many rows.
+
+    >>> _reading_on(torch.arange(5)[:, None], 0, 2, 2, 3)[..., 0].tolist()
+    [[0, 1, 2], [2, 3, 4]]
+    >>> _reading_on(torch.arange(5)[:, None], 1, 2, 2, 3)[..., 0].tolist()
+    [[1, 2, 0], [3, 4, 0]]
+    """
+    last = first + (texts - 1) * length + filled
+    if last <= len(rows):
+        return rows[first:last].unfold(0, filled, length).transpose(1, 2)
+    whole = rows[first : first + texts * length].view(texts, length, -1)
+    return F.pad(whole, (0, 0, 0, filled - length))
 
 
 def dropped(x: Tensor, share: float) -> Tensor:

@@ -17,9 +17,11 @@ from answermill.ranking.transformer.layers.attention import dropped
 from answermill.ranking.transformer.layers.packed_linear import PackedLinear, packs
 
 _WINDOWS = {
-    "cpu": (2048, 1024, 512, 256, 128, 64, 32),
+    "cpu": (2048, 1536, 1024, 768, 512, 384, 256, 192, 128, 64, 32),
     "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024),
 }
+_OVERHEAD = 64
+"""Rows that take as long as a window takes beside its rows: 25 to 100, by the processor and the precision."""
 _Product: TypeAlias = Callable[[Tensor, nn.Module], Tensor]
 
 
@@ -57,14 +59,36 @@ def _windows_of(rows: Tensor, shape: Shape, most: int | None = None) -> Iterator
 
 
 def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[int, int]]:
-    """Windows over n rows, the largest first. With `few` the smallest window that holds all rows is taken, so
-    that there is one if possible."""
+    """(first row, rows) of windows over n rows, the largest first. With `few` the smallest window that holds
+    all rows is taken, so that there is one if possible."""
     start = 0
-    while start < n:
-        fits = [size for size in sizes if (size >= n - start if few else size <= n - start)]
-        size = (fits[-1] if few else fits[0]) if fits else sizes[0 if few else -1]
+    for size in _few(n, sizes) if few else _cheapest(-(-n // sizes[-1]), tuple(sizes)):
         yield start, size
         start += size
+
+
+def _few(n: int, sizes: Sequence[int]) -> Iterator[int]:
+    while n > 0:
+        size = min((size for size in sizes if size >= n), default=sizes[0])
+        yield size
+        n -= size
+
+
+@lru_cache(maxsize=4_096)
+def _cheapest(units: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Sizes of windows, the largest first, over so many times the rows of the smallest, of which all are
+    multiples: those that take the least time.
+
+    >>> _cheapest(14, (512, 32))  # fourteen windows of 32 would take longer
+    (512,)
+    """
+    least, most = sizes[-1], sizes[0] // sizes[-1]
+    whole = max(0, units // most - 1)  # windows of the largest size before there is a choice
+    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]  # (time in rows, windows) of each number of units
+    for number in range(1, units - whole * most + 1):
+        before = {size: best[max(0, number - size // least)] for size in sizes}
+        best.append(min((size + _OVERHEAD + time, (*rest, size)) for size, (time, rest) in before.items()))
+    return tuple(sorted((sizes[0],) * whole + best[-1][1], reverse=True))
 
 
 def added(sums: Tensor, hidden: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from answermill.ranking.transformer import encoder as module
 from answermill.ranking.transformer.devices import TokenBudget, each_on_a_core, fast
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Rotary, Shape, translated
-from answermill.ranking.transformer.layers import row_windows
+from answermill.ranking.transformer.layers import attention, row_windows
 from answermill.ranking.transformer.layers.attention import (
     attend_by_class,
     attend_filled_up,
@@ -534,6 +535,25 @@ def test_smaller_windows_are_taken_only_where_their_bits_are_the_same() -> None:
     assert list(row_windows._windows(100, (64,))) == [(0, 64), (64, 64)]
 
 
+def test_windows_are_those_that_take_the_least_time() -> None:
+    sizes = (512, 384, 256, 64, 32)
+
+    @functools.cache
+    def least(units: int) -> int:
+        """By trying all: rows of the windows, and as many as a window costs, for 32 × units rows."""
+        if units <= 0:
+            return 0
+        return min(size + row_windows._OVERHEAD + least(units - size // 32) for size in sizes)
+
+    for rows in range(1, 1_300, 7):
+        windows = list(row_windows._windows(rows, sizes))
+        assert [start for start, _ in windows] == [0, *np.cumsum([size for _, size in windows])[:-1]]
+        assert sum(size for _, size in windows) >= rows
+        assert sum(size + row_windows._OVERHEAD for _, size in windows) == least(-(-rows // 32))
+    assert list(row_windows._windows(10_000, (2_048, 32)))[:3] == [(0, 2_048), (2_048, 2_048), (4_096, 2_048)]
+    assert list(row_windows._windows(0, sizes)) == []
+
+
 def test_a_sum_overwrites_its_first_part_in_inference_alone() -> None:
     sums, hidden = torch.tensor([1.0, 2.0]), torch.tensor([0.5, 0.25])
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
@@ -726,9 +746,9 @@ def test_attention_over_texts_that_are_filled_up_is_that_over_texts_of_each_leng
     drawn = torch.randn(len(tokens.ids), 3 * 32)
     outputs, gradients = [], []
 
-    for attention in (layers.attend, attend_filled_up):
+    for way in (layers.attend, attend_filled_up):
         projected = drawn.clone().requires_grad_()
-        over = attention(projected, tokens, 4, 0.0)
+        over = way(projected, tokens, 4, 0.0)
         torch.autograd.backward(over.square().sum())
         assert projected.grad is not None
         outputs.append(over.detach())
@@ -998,9 +1018,9 @@ def test_attention_by_distance_is_the_same_filled_up_to_16_tokens_as_by_length(
     distances = layers.Places.of(tokens, encoder.shape, encoder.relative, drawn).distances
     outputs, gradients = [], []
 
-    for attention in (attend_filled_up, layers.attend):
+    for way in (attend_filled_up, layers.attend):
         projected = drawn.clone().requires_grad_()
-        over = attention(projected, tokens, 4, 0.0, distances)
+        over = way(projected, tokens, 4, 0.0, distances)
         torch.autograd.backward(over.square().sum())
         assert projected.grad is not None
         outputs.append(over.detach())
@@ -1017,6 +1037,36 @@ def test_attention_by_distance_is_the_same_filled_up_to_16_tokens_as_by_length(
         for text in range(0, len(tokens.lengths), 7):
             rows, alone = tokens.between(text, text + 1)
             assert torch.equal(attend_by_class(drawn[rows], alone, 4, distances), filled[rows])
+
+
+def drawn_batch(lengths: Sequence[int], columns: int, seed: int = 0) -> tuple[Packed, Tensor]:
+    """Texts of these lengths, and numbers for their tokens [n, columns]."""
+    ids = torch.arange(sum(lengths))
+    edges = torch.tensor([0, *np.cumsum(lengths)], dtype=torch.int32)
+    tokens = Packed(
+        ids, ids * 0, torch.cat([torch.arange(n) for n in lengths]), ids < 0, edges, np.array(lengths)
+    )
+    return tokens, torch.randn(len(ids), columns, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("family", ["bert", *NEAR])
+@pytest.mark.parametrize("at_once", [False, True], ids=["AVX2", "AVX-512"])
+def test_attention_that_reads_on_has_the_bits_of_a_text_alone_and_learns_as_spelt_out(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, family: str, at_once: bool
+) -> None:
+    """Texts of all lengths from 1 to 70, of which many are followed by fewer tokens than they read on."""
+    monkeypatch.setattr(attention, "_takes_16_at_once", lambda: at_once)
+    encoder = LayeredEncoder.load(folders[family])
+    tokens, drawn = drawn_batch([*range(70, 0, -1), 2, 2, 2, 33, 33, 33], 3 * 32)
+    distances = layers.Places.of(tokens, encoder.shape, encoder.relative, drawn).distances
+    spelt_out = layers.attend(drawn.clone().requires_grad_(), tokens, 4, 0.0, distances).detach()
+
+    with torch.inference_mode():
+        together = layers.attend(drawn, tokens, 4, 0.0, distances)
+        torch.testing.assert_close(together, spelt_out, rtol=0, atol=1e-5)
+        for text in range(len(tokens.lengths)):
+            rows, alone = tokens.between(text, text + 1)
+            assert torch.equal(layers.attend(drawn[rows], alone, 4, 0.0, distances), together[rows])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
