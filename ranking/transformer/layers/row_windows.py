@@ -32,12 +32,14 @@ def by_rows(
     `most`: most rows of a window, if there are windows of so few."""
     if torch.is_grad_enabled() or not len(inputs[0]):
         return function(*inputs)
-    outputs = []
+    n, outputs = len(inputs[0]), []
     for start, size in _windows_of(inputs[0], shape, most):
-        rows = [x[start : start + size] for x in inputs]
+        # The last one begins where it ends with the rows, and computes some again: that needs no copy.
+        first = max(0, min(start, n - size))
+        rows = [x[first : first + size] for x in inputs]
         if missing := size - len(rows[0]):
             rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
-        outputs.append(function(*rows)[: size - missing])
+        outputs.append(function(*rows)[start - first : size - missing])
     return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
 
 
