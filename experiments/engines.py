@@ -3,7 +3,7 @@ text to score, and what each engine's ranking loses.
 
 Models: `minilm`, the shipped cascade to its last exit, 6 layers of 384; `mpnet`, the shipped cascade_base, 12
 of 768, if its body is installed; `modernbert`, random weights of ModernBERT-base's shape, 22 of 768. Mixes of
-QUESTIONS questions of SQuAD-sent's test set: `alone`, sentences; `context`, a sentence between its
+`<model>_pairs` pairs of SQuAD-sent's test set: `alone`, sentences; `context`, a sentence between its
 neighbours; `passage`, five sentences. Each engine scores the same pairs, on one thread and on all cores, at
 the batch size that a trial finds fastest; rounds are interleaved, and ratios are medians of the rounds'
 ratios.
@@ -70,10 +70,11 @@ DECIDED = (
     "with VNNI OpenVINO's int8 is the fastest without a cascade: ranges of layers on it are next."
 )
 
-QUESTIONS, CANDIDATES = 4, 32
+CANDIDATES = 32
+QUESTIONS = {"minilm": 4, "mpnet": 1, "modernbert": 1}
 MIXES = ("alone", "context", "passage")
-BATCHES, TRIAL = (4, 16, 32, 64), 48
-"""Batch sizes to try, on TRIAL pairs."""
+BATCHES, TRIAL = (4, 16, 32, 64), {"minilm": 48, "mpnet": 16, "modernbert": 16}
+"""Batch sizes to try, on so many pairs, of which none has more."""
 CALIBRATION = 200
 QUALITY = {"minilm": 243, "mpnet": 60}
 MODERNBERT = Shape(
@@ -134,20 +135,26 @@ def pairs_of(lists: Sequence[RankedList]) -> list[tuple[str, str]]:
     return [(ranked.question.text, candidate.text) for ranked in lists for candidate in ranked.candidates]
 
 
-def best_batch(peer: Peer, pairs: Pairs) -> int:
-    """The batch size at which a peer is fastest on some of the pairs."""
-    part = list(pairs[:: max(1, len(pairs) // TRIAL)])
-    runs = {str(size): partial(peer, part, size) for size in BATCHES}
+def best_batch(peer: Peer, pairs: Pairs, trial: int) -> int:
+    """The batch size at which a peer is fastest on some of the pairs, about `trial`."""
+    part = list(pairs[:: max(1, len(pairs) // trial)])
+    runs = {str(size): partial(peer, part, size) for size in BATCHES if size <= len(part)}
     taken = timed(runs, 2, says=False)
     return int(min(taken, key=lambda size: min(taken[size])))
 
 
 def speeds(
-    key: str, ours: Mapping[str, Ours], ways: Mapping[str, Peer], lists: Sequence[RankedList], rounds: int
+    key: str,
+    ours: Mapping[str, Ours],
+    ways: Mapping[str, Peer],
+    lists: Sequence[RankedList],
+    trial: int,
+    rounds: int,
 ) -> Iterator[tuple[str, float | int | str]]:
-    """Figures of one model on one mix, with the threads that are set. `ours`: by the ends of their names."""
+    """Figures of one model on one mix, with the threads that are set. `ours`: by the ends of their names;
+    `trial`: pairs on which each peer's batch size is tried."""
     pairs = pairs_of(lists)
-    sizes = {name: best_batch(peer, pairs) for name, peer in ways.items()}
+    sizes = {name: best_batch(peer, pairs, trial) for name, peer in ways.items()}
     runs: dict[str, Callable[[], object]] = {
         name: partial(peer, pairs, sizes[name]) for name, peer in ways.items()
     }
@@ -206,7 +213,7 @@ def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[
         ours["_int8"] = Ours.of(measured.model, measured.tokeniser, "int8")
     except ValueError as e:
         say(f"{name}: int8 is left out: {e}")
-    lists = lists_of(data / SET, QUESTIONS, CANDIDATES)
+    lists = lists_of(data / SET, QUESTIONS[name], CANDIDATES)
     learnt = answered(data / "wikiqa/wikiqa-train.parquet")
     calibration = pairs_of(ranked_of(some(learnt, CALIBRATION // 5)))[:CALIBRATION]
 
@@ -215,7 +222,9 @@ def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[
         ways = peers(measured.exported, folder, calibration, number)
         for mix in MIXES:
             say(f"{name}, {mix}, {threads}")
-            yield from speeds(f"{name}_{mix}_{threads}", ours, ways, mixed(lists, mix), rounds)
+            key = f"{name}_{mix}_{threads}"
+            yield f"{name}_pairs", sum(len(ranked.candidates) for ranked in lists)
+            yield from speeds(key, ours, ways, mixed(lists, mix), TRIAL[name], rounds)
         if threads == "one" and name in QUALITY:
             test: list[list[LabelledCandidate]] = answered(data / "wikiqa/wikiqa-test.parquet")
             yield from quality(name, ours, ways, some(test, min(len(test), QUALITY[name])))
@@ -224,15 +233,15 @@ def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[
 def main() -> None:
     options = arguments("engines", __doc__ or "", texts={"models": "those to measure, with commas between"})
     if options.smoke:
-        shrink(globals(), QUESTIONS=1, CANDIDATES=4, MIXES=("alone",), BATCHES=(4,), TRIAL=4, CALIBRATION=5)
-        shrink(globals(), MODELS={"minilm": Path(small_checkpoint("cascade"))}, QUALITY={"minilm": 3})
+        shrink(globals(), CANDIDATES=4, MIXES=("alone",), BATCHES=(4,), CALIBRATION=5)
+        shrink(globals(), MODELS={"minilm": Path(small_checkpoint("cascade"))})
+        shrink(globals(), QUESTIONS={"minilm": 1}, TRIAL={"minilm": 4}, QUALITY={"minilm": 3})
 
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # theirs and ours
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     names = options.models.split(",") if options.models else list(MODELS)
     result: dict[str, float | int | str] = {
-        "pairs": QUESTIONS * CANDIDATES,
         "cores": os.cpu_count() or 1,
         "precision": name_of(fast("cpu")),
     }
