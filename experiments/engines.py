@@ -75,7 +75,7 @@ CANDIDATES = 32
 QUESTIONS = {"minilm": 4, "mpnet": 1, "modernbert": 1}
 MIXES = ("alone", "context", "passage")
 BATCHES, TRIAL = (4, 16, 32, 64), {"minilm": 48, "mpnet": 16, "modernbert": 16}
-"""Batch sizes to try, on so many pairs, of which none has more."""
+"""Batch sizes to try, and the pairs on which they are tried; none is greater than their number."""
 CALIBRATION = 200
 QUALITY = {"minilm": 243, "mpnet": 60}
 MODERNBERT = Shape(

@@ -229,7 +229,7 @@ def _takes_16_at_once() -> bool:
 
 def _reading_on(rows: Tensor, first: int, texts: int, length: int, filled: int) -> Tensor:
     """[texts, filled, columns]: rows of texts of one length from row `first` on, each text with the rows
-    after it, whatever they are. It is a view, or a copy where there are not so many rows.
+    after it, whatever they are. It is a view, or a copy where the rows end before.
 
     >>> _reading_on(torch.arange(5)[:, None], 0, 2, 2, 3)[..., 0].tolist()
     [[0, 1, 2], [2, 3, 4]]

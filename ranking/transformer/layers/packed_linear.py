@@ -4,10 +4,12 @@ layout, made once and not in each product, and what follows a product, GELU or a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache, partial
 
 import torch
 from torch import Tensor, nn
+
+from answermill.ranking.transformer.layers.spans import SIZES, in_windows, spans
 
 LINEARS = ("attention", "output", "widen", "narrow")
 """Names of the linear layers in each kind of layer."""
@@ -17,12 +19,17 @@ _ROWS = 2_048
 
 class PackedLinear(nn.Module):
     """A linear layer in bf16 that serves, and learns nothing. GELU and sums are computed before a number is
-    rounded to bf16, so they lose less than after it."""
+    rounded to bf16, so they lose less than after it.
+
+    A row's bits depend on no other row: where oneDNN cuts the sums of a product in another way for few rows,
+    as with AMX, more are computed.
+    """
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.bias = None if linear.bias is None else linear.bias.detach()
         self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), _ROWS)
+        self._size = linear.in_features, linear.out_features, linear.bias is not None
 
     def __deepcopy__(self, memo: object) -> PackedLinear:
         """Itself, since it never changes."""
@@ -30,22 +37,59 @@ class PackedLinear(nn.Module):
 
     def forward(self, rows: Tensor) -> Tensor:
         """[n, outputs], of rows [n, inputs]."""
-        return self._product(rows, "none")
+        return self._computed("none", rows)
 
     def gelu(self, rows: Tensor) -> Tensor:
         """GELU of the layer's result [n, outputs]."""
-        return self._product(rows, "gelu")
+        return self._computed("gelu", rows)
 
     def plus(self, rows: Tensor, hidden: Tensor) -> Tensor:
         """Sum of the layer's result and h [n, outputs]."""
-        product = torch.ops.mkldnn._linear_pointwise.binary
-        result: Tensor = product(rows, hidden, self.packed, self.bias, "add")
+        return self._computed("add", rows, hidden)
+
+    def _computed(self, then: str, *inputs: Tensor) -> Tensor:
+        n, sizes = len(inputs[0]), exact_rows(*self._size, then, torch.get_num_threads())
+        if not n or n in sizes:
+            return self.product(then, *inputs)
+        return in_windows(partial(self.product, then), spans(n, sizes), *inputs)
+
+    def product(self, then: str, rows: Tensor, *hidden: Tensor) -> Tensor:
+        """The product of these rows at once, and what follows it: 'none', 'gelu', or 'add' with h."""
+        product = torch.ops.mkldnn._linear_pointwise
+        result: Tensor = (
+            product.binary(rows, *hidden, self.packed, self.bias, then)
+            if hidden
+            else product(rows, self.packed, self.bias, then, [], "none")
+        )
         return result
 
-    def _product(self, rows: Tensor, then: str) -> Tensor:
-        product = torch.ops.mkldnn._linear_pointwise
-        result: Tensor = product(rows, self.packed, self.bias, then, [], "none")
-        return result
+
+@lru_cache
+def exact_rows(inputs: int, outputs: int, biased: bool, then: str, threads: int) -> tuple[int, ...]:
+    """Numbers of rows, the largest first, with which a product of this size gives rows the bits that they
+    have among the most, computed by one thread. Tried once in a process, on random numbers.
+
+    Only the largest, if it is another with these threads: `row_windows.exact_windows` sees to that.
+    """
+    random = torch.Generator().manual_seed(0)
+    with torch.no_grad(), torch.autocast("cpu", enabled=False):
+        linear = nn.utils.skip_init(nn.Linear, inputs, outputs, bias=biased, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
+        for weights in linear.parameters():
+            weights.copy_(torch.randn(weights.shape, generator=random))
+        packed = PackedLinear(linear)
+        columns = (inputs, outputs) if then == "add" else (inputs,)
+        rows = [torch.randn(SIZES[0], n, generator=random).bfloat16() for n in columns]
+
+        torch.set_num_threads(1)
+        whole = packed.product(then, *rows)
+        torch.set_num_threads(threads)
+        exact = (
+            size
+            for size in SIZES
+            if torch.equal(packed.product(then, *(x[:size] for x in rows)), whole[:size])
+            and torch.equal(packed.product(then, *(x[-size:] for x in rows)), whole[-size:])
+        )
+        return tuple(exact) or SIZES[:1]
 
 
 def packs(device: torch.device | str, precision: torch.dtype) -> bool:

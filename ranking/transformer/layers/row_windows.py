@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -15,13 +15,9 @@ from answermill.ranking.transformer.devices import BATCH_TOKENS
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.attention import dropped
 from answermill.ranking.transformer.layers.packed_linear import PackedLinear, packs
+from answermill.ranking.transformer.layers.spans import SIZES, in_windows, spans
 
-_WINDOWS = {
-    "cpu": (2048, 1536, 1024, 768, 512, 384, 256, 192, 128, 64, 32),
-    "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024),
-}
-_OVERHEAD = 64
-"""Rows that take as long as a window takes beside its rows: 25 to 100, by the processor and the precision."""
+_WINDOWS = {"cpu": SIZES, "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024)}
 _Product: TypeAlias = Callable[[Tensor, nn.Module], Tensor]
 
 
@@ -32,15 +28,7 @@ def by_rows(
     `most`: most rows of a window, if there are windows of so few."""
     if torch.is_grad_enabled() or not len(inputs[0]):
         return function(*inputs)
-    n, outputs = len(inputs[0]), []
-    for start, size in _windows_of(inputs[0], shape, most):
-        # The last one begins where it ends with the rows, and computes some again: that needs no copy.
-        first = max(0, min(start, n - size))
-        rows = [x[first : first + size] for x in inputs]
-        if missing := size - len(rows[0]):
-            rows = [F.pad(x, (0, 0, 0, missing)) for x in rows]
-        outputs.append(function(*rows)[start - first : size - missing])
-    return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    return in_windows(function, _windows_of(inputs[0], shape, most), *inputs)
 
 
 def filled_up(hidden: Tensor, shape: Shape) -> Tensor:
@@ -57,40 +45,7 @@ def _windows_of(rows: Tensor, shape: Shape, most: int | None = None) -> Iterator
     dtype = torch.get_autocast_dtype(device) if learns else rows.dtype
     sizes = exact_windows(device, dtype, shape, torch.get_num_threads(), packs(device, dtype) and not learns)
     fewer = [size for size in sizes if most is None or size <= most]
-    return _windows(len(rows), fewer or sizes, few=rows.is_cuda)
-
-
-def _windows(n: int, sizes: Sequence[int], few: bool = False) -> Iterator[tuple[int, int]]:
-    """(first row, rows) of windows over n rows, the largest first. With `few` the smallest window that holds
-    all rows is taken, so that there is one if possible."""
-    start = 0
-    for size in _few(n, sizes) if few else _cheapest(-(-n // sizes[-1]), tuple(sizes)):
-        yield start, size
-        start += size
-
-
-def _few(n: int, sizes: Sequence[int]) -> Iterator[int]:
-    while n > 0:
-        size = min((size for size in sizes if size >= n), default=sizes[0])
-        yield size
-        n -= size
-
-
-@lru_cache(maxsize=4_096)
-def _cheapest(units: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Sizes of windows, the largest first, over so many times the rows of the smallest, of which all are
-    multiples: those that take the least time.
-
-    >>> _cheapest(14, (512, 32))  # fourteen windows of 32 would take longer
-    (512,)
-    """
-    least, most = sizes[-1], sizes[0] // sizes[-1]
-    whole = max(0, units // most - 1)  # windows of the largest size before there is a choice
-    best: list[tuple[int, tuple[int, ...]]] = [(0, ())]  # (time in rows, windows) of each number of units
-    for number in range(1, units - whole * most + 1):
-        before = {size: best[max(0, number - size // least)] for size in sizes}
-        best.append(min((size + _OVERHEAD + time, (*rest, size)) for size, (time, rest) in before.items()))
-    return tuple(sorted((sizes[0],) * whole + best[-1][1], reverse=True))
+    return spans(len(rows), fewer or sizes, few=rows.is_cuda)
 
 
 def added(sums: Tensor, hidden: Tensor) -> Tensor:
@@ -149,7 +104,8 @@ def exact_windows(
     Tried once in a process, on random numbers, with each linear layer of this shape: a window counts as the
     same if its first rows and its last rows are equal, bit for bit, to those of the largest window computed
     by one thread. So the number of threads changes no bit either: where it would, this call sets torch's
-    threads to one, and the first such call warns. `packed`: True if the layers serve as `PackedLinear`.
+    threads to one, and the first such call warns. `packed`: True if the layers serve as `PackedLinear`, which
+    gives the same bits for any number of rows: then the largest alone is tried.
     """
     sizes = _equal_windows(device, dtype, shape, threads, packed)
     if sizes or threads == 1:
@@ -165,7 +121,7 @@ def _equal_windows(
     """Usable windows with this number of threads; none if it changes bits of the largest."""
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator(device).manual_seed(0)
-    same = [largest, *smaller]
+    same = [largest] if packed else [largest, *smaller]
 
     with torch.no_grad(), torch.autocast(device, enabled=False):
         for product, n_in, n_out in _products(shape):
@@ -188,7 +144,7 @@ def _equal_windows(
             ]
 
     if largest in same:
-        return tuple(same)
+        return _WINDOWS[device] if packed else tuple(same)
 
     warnings.warn(
         f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3

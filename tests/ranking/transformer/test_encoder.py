@@ -34,6 +34,7 @@ from answermill.ranking.transformer.layers.attention import (
 )
 from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.layers.row_windows import added, exact_windows
+from answermill.ranking.transformer.layers.spans import OVERHEAD, spans
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 
 TEXTS = [
@@ -531,27 +532,25 @@ def test_windows_change_nothing_but_the_noise_of_rounding(
 
 def test_smaller_windows_are_taken_only_where_their_bits_are_the_same() -> None:
     assert exact_windows("cpu", torch.float32, Shape(1, 32, 4, 64, 9, embedded=16), threads=1)[0] == 2048
-    assert list(row_windows._windows(100, (32, 16, 8))) == [(0, 32), (32, 32), (64, 32), (96, 8)]
-    assert list(row_windows._windows(100, (64,))) == [(0, 64), (64, 64)]
+    assert list(spans(100, (32, 16, 8))) == [(0, 32), (32, 32), (64, 32), (96, 8)]
+    assert list(spans(100, (64,))) == [(0, 64), (64, 64)]
 
 
-def test_windows_are_those_that_take_the_least_time() -> None:
-    sizes = (512, 384, 256, 64, 32)
-
+@pytest.mark.parametrize("sizes", [(512, 384, 256, 64, 32), (512, 384, 192), (128,)])
+def test_windows_are_those_that_take_the_least_time(sizes: tuple[int, ...]) -> None:
     @functools.cache
-    def least(units: int) -> int:
-        """By trying all: rows of the windows, and as many as a window costs, for 32 × units rows."""
-        if units <= 0:
-            return 0
-        return min(size + row_windows._OVERHEAD + least(units - size // 32) for size in sizes)
+    def least(rows: int) -> int:
+        """By trying all: rows of the windows, and as many as a window costs."""
+        return min(size + OVERHEAD + least(rows - size) for size in sizes) if rows > 0 else 0
 
     for rows in range(1, 1_300, 7):
-        windows = list(row_windows._windows(rows, sizes))
+        windows = list(spans(rows, sizes))
         assert [start for start, _ in windows] == [0, *np.cumsum([size for _, size in windows])[:-1]]
         assert sum(size for _, size in windows) >= rows
-        assert sum(size + row_windows._OVERHEAD for _, size in windows) == least(-(-rows // 32))
-    assert list(row_windows._windows(10_000, (2_048, 32)))[:3] == [(0, 2_048), (2_048, 2_048), (4_096, 2_048)]
-    assert list(row_windows._windows(0, sizes)) == []
+        assert sum(size + OVERHEAD for _, size in windows) == least(rows)
+
+    assert list(spans(10_000, (2_048, 32)))[:3] == [(0, 2_048), (2_048, 2_048), (4_096, 2_048)]
+    assert list(spans(0, sizes)) == []
 
 
 def test_a_sum_overwrites_its_first_part_in_inference_alone() -> None:
@@ -577,10 +576,10 @@ def test_inference_gives_the_bits_of_a_forward_with_gradients(folders: dict[str,
 
 def test_few_windows_are_one_wherever_one_holds_all_rows() -> None:
     sizes = (64, 48, 32, 16)
-    assert list(row_windows._windows(33, sizes, few=True)) == [(0, 48)]
-    assert list(row_windows._windows(64, sizes, few=True)) == [(0, 64)]
-    assert list(row_windows._windows(150, sizes, few=True)) == [(0, 64), (64, 64), (128, 32)]
-    assert list(row_windows._windows(0, sizes, few=True)) == []
+    assert list(spans(33, sizes, few=True)) == [(0, 48)]
+    assert list(spans(64, sizes, few=True)) == [(0, 64)]
+    assert list(spans(150, sizes, few=True)) == [(0, 64), (64, 64), (128, 32)]
+    assert list(spans(0, sizes, few=True)) == []
 
 
 @pytest.mark.parametrize("first_only", [False, True])

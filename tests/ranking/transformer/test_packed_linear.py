@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from answermill.ranking.transformer import encoder as encoder_module
 from answermill.ranking.transformer.encoder import LayeredEncoder
@@ -17,6 +17,7 @@ from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.layers import packed_linear
 from answermill.ranking.transformer.layers.packed_linear import LINEARS, PackedLinear, packs
 from answermill.ranking.transformer.layers.row_windows import exact_windows
+from answermill.ranking.transformer.layers.spans import SIZES
 from answermill.ranking.transformer.packing import Packed
 
 BF16 = torch.bfloat16
@@ -83,7 +84,36 @@ def test_a_packed_layer_takes_any_number_of_rows(n: int) -> None:
 @multiplies_bf16
 def test_windows_of_packed_layers_have_the_same_bits() -> None:
     shape = Shape(1, 64, 4, 128, 9, embedded=16)
-    assert exact_windows("cpu", BF16, shape, threads=2, packed=True)[0] == 2048
+    assert exact_windows("cpu", BF16, shape, threads=2, packed=True) == SIZES
+
+
+@multiplies_bf16
+@pytest.mark.parametrize("inputs", [768, 3072])
+def test_a_row_of_a_packed_layer_has_the_same_bits_whatever_rows_are_beside_it(inputs: int) -> None:
+    """Sizes for which oneDNN cuts sums in another way for few rows, on a processor with AMX."""
+    packed = PackedLinear(nn.Linear(inputs, 768).to(BF16).requires_grad_(False))
+    rows, hidden = torch.randn(2100, inputs).to(BF16), torch.randn(2100, 768).to(BF16)
+    together = packed(rows), packed.gelu(rows), packed.plus(rows, hidden)
+    for n in (1, 30, 64, 130, 500, 1000):
+        some, beside = rows[-n:], hidden[-n:]
+        apart = packed(some), packed.gelu(some), packed.plus(some, beside)
+        assert all(torch.equal(a, b[-n:]) for a, b in zip(apart, together, strict=True)), n
+
+
+@multiplies_bf16
+def test_more_rows_are_computed_where_few_have_other_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = PackedLinear(nn.Linear(64, 32).to(BF16).requires_grad_(False))
+    computed, product = list[int](), packed.product
+
+    def spied(then: str, *inputs: Tensor) -> Tensor:
+        computed.append(len(inputs[0]))
+        return product(then, *inputs)
+
+    monkeypatch.setattr(packed, "product", spied)
+    monkeypatch.setattr(packed_linear, "exact_rows", lambda *_: (512, 384))
+    assert packed(torch.randn(600, 64).to(BF16)).shape == (600, 32)
+    assert packed.plus(torch.randn(100, 64).to(BF16), torch.randn(100, 32).to(BF16)).shape == (100, 32)
+    assert computed == [384, 384, 384]
 
 
 @multiplies_bf16
