@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import functools
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
@@ -645,6 +647,24 @@ def test_the_number_of_threads_changes_no_bit_of_short_texts_and_narrow_heads(
         .pack()
     )
     assert_threads_change_no_bit(encoder, tokens)
+
+
+def test_the_number_of_threads_changes_no_bit_on_intel_s_processors_without_avx_512() -> None:
+    """In another process, where MKL and PyTorch take a processor for one of them."""
+    program = """
+import os, torch
+from answermill.ranking.transformer.layers.row_windows import steady_products
+os.environ |= steady_products({"cpu_name": "Intel Core", "avx2": True})
+torch.manual_seed(0)
+query, key, value = torch.randn(3, 3, 12, 100, 32)
+attended = []
+for threads in (1, 2, 3):
+    torch.set_num_threads(threads)
+    attended.append(torch.nn.functional.scaled_dot_product_attention(query, key, value))
+assert all(torch.equal(attended[0], other) for other in attended[1:])
+"""
+    as_avx2 = {"MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    subprocess.run([sys.executable, "-c", program], env=os.environ | as_avx2, check=True)
 
 
 @pytest.mark.parametrize("precision", [*PRECISIONS, torch.int8], ids=str)
