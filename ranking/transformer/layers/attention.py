@@ -21,7 +21,7 @@ import inspect
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
@@ -49,6 +49,7 @@ class Distances:
     """[heads, rows, length]: numbers to add, for rows and texts at least as long as those of the batch."""
     window: int | None = None
     """Largest distance at which a token is attended to; None = any."""
+    _served: dict[tuple[object, ...], Tensor | None] = field(default_factory=dict, compare=False, repr=False)
 
     def __bool__(self) -> bool:
         return self.bias is not None or self.window is not None
@@ -63,6 +64,18 @@ class Distances:
         places = torch.arange(max(rows, length), device=like.device)
         far = (places[:rows, None] - places[:length]).abs() > self.window
         return like.new_zeros(rows, length).masked_fill_(far, -torch.inf)[None, None]
+
+    def mask_beyond(self, rows: int, length: int, keys: int, like: Tensor) -> Tensor | None:
+        """`mask` for texts with keys after their own, up to this number, which get the weight 0; made once
+        for all layers of a batch."""
+        key = rows, length, keys, like.dtype
+        if key not in self._served:
+            mask = self.mask(rows, length, like)
+            if keys > length:
+                mask = like.new_zeros(1, 1, 1, length) if mask is None else mask
+                mask = F.pad(mask, (0, keys - length), value=-torch.inf)
+            self._served[key] = mask
+        return self._served[key]
 
 
 ANY_DISTANCE = Distances()
@@ -209,11 +222,7 @@ def _attend_reading_on(projected: Tensor, tokens: Packed, heads: int, distances:
         query, key, value = rows.view(texts, filled, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
         if length >= _WHOLE:
             query = query[:, :, :length]
-        mask = distances.mask(query.shape[2], length, query)
-        if filled > length:
-            mask = query.new_zeros(1, 1, 1, length) if mask is None else mask
-            mask = F.pad(mask, (0, filled - length), value=-torch.inf)
-
+        mask = distances.mask_beyond(query.shape[2], length, filled, query)
         result = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         place = attended[first : first + texts * length].view(texts, length, heads, -1)
         place.copy_(result[:, :, :length].transpose(1, 2))
