@@ -12,7 +12,8 @@ Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at 
 `cascade_int8` both with `precision = "int8"`, if it is exact on this processor. Peers: `torch_fp32` and
 `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
 `openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`). bf16 is for processors that multiply it:
-there --save writes `engines_bf16.json`, with AMX `engines_amx.json`, and `ours` is in bf16 too.
+there --save writes `engines_bf16.json`, with AMX `engines_amx.json`, and `ours` is in bf16 too. Without
+minilm the file's name ends with `_base`.
 
 `<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
 `.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
@@ -63,8 +64,11 @@ from testing.smoke_data import small_checkpoint
 TAKES = "an hour, on a quiet machine, beside pip install onnx openvino nncf"
 MEASURED_MODELS = {
     "engines": ("cascade", "cascade_base"),
+    "engines_base": ("cascade_base",),
     "engines_bf16": ("cascade", "cascade_base"),
+    "engines_bf16_base": ("cascade_base",),
     "engines_amx": ("cascade", "cascade_base"),
+    "engines_amx_base": ("cascade_base",),
 }
 DECIDED = (
     "No other engine serves: in float32 none is faster by more than a tenth on one thread. On processors "
@@ -231,15 +235,14 @@ def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[
             yield from quality(name, ours, ways, some(test, min(len(test), QUALITY[name])))
 
 
-def results_file(precision: torch.dtype, can: Mapping[str, object]) -> str:
-    """Name of the file that --save writes, by what the processor multiplies.
+def results_file(precision: torch.dtype, can: Mapping[str, object], names: Sequence[str]) -> str:
+    """Name of the file that --save writes, by what the processor multiplies and the models.
 
-    >>> results_file(torch.bfloat16, {"avx512_bf16": True, "amx_bf16": True})
-    'engines_amx'
+    >>> results_file(torch.bfloat16, {"avx512_bf16": True, "amx_bf16": True}, ["mpnet"])
+    'engines_amx_base'
     """
-    if precision is torch.float32:
-        return "engines"
-    return "engines_amx" if can.get("amx_bf16") else "engines_bf16"
+    kind = "" if precision is torch.float32 else "_amx" if can.get("amx_bf16") else "_bf16"
+    return f"engines{kind}{'' if 'minilm' in names else '_base'}"
 
 
 def main() -> None:
@@ -272,7 +275,7 @@ def main() -> None:
             "monolithic_over_best_peer": result[f"{first}_over_best_peer"],
             "cascade_over_best_peer": result[f"{first}_cascade_over_best_peer"],
         }
-    name = results_file(fast("cpu"), torch.cpu.get_capabilities())
+    name = results_file(fast("cpu"), torch.cpu.get_capabilities(), names)
     finish(name, result, options.save, MEASURED_MODELS[name])
 
 
