@@ -72,7 +72,7 @@ MEASURED_MODELS = {
 }
 DECIDED = (
     "No other engine serves: in float32 none is faster by more than a tenth on one thread. On processors "
-    "with VNNI OpenVINO's int8 is the fastest without a cascade: ranges of layers on it are next."
+    "with VNNI and no AMX OpenVINO's int8 is the fastest without a cascade: ranges of layers on it are next."
 )
 
 CANDIDATES = 32
