@@ -9,7 +9,7 @@ from functools import cache, lru_cache, partial
 import torch
 from torch import Tensor, nn
 
-from answermill.ranking.transformer.layers.spans import SIZES, in_windows, spans
+from answermill.ranking.transformer.layers.spans import SIZES, go_on_with_one_thread, in_windows, spans
 
 LINEARS = ("attention", "output", "widen", "narrow")
 """Names of the linear layers in each kind of layer."""
@@ -49,6 +49,9 @@ class PackedLinear(nn.Module):
 
     def _computed(self, then: str, *inputs: Tensor) -> Tensor:
         n, sizes = len(inputs[0]), exact_rows(*self._size, then, torch.get_num_threads())
+        if not sizes:
+            go_on_with_one_thread()
+            sizes = exact_rows(*self._size, then, 1)
         if not n or n in sizes:
             return self.product(then, *inputs)
         return in_windows(partial(self.product, then), spans(n, sizes), *inputs)
@@ -67,9 +70,8 @@ class PackedLinear(nn.Module):
 @lru_cache
 def exact_rows(inputs: int, outputs: int, biased: bool, then: str, threads: int) -> tuple[int, ...]:
     """Numbers of rows, the largest first, with which a product of this size gives rows the bits that they
-    have among the most, computed by one thread. Tried once in a process, on random numbers.
-
-    Only the largest, if it is another with these threads: `row_windows.exact_windows` sees to that.
+    have among the most, computed by one thread; none if no number does so with these threads. Tried once in
+    a process, on random numbers.
     """
     random = torch.Generator().manual_seed(0)
     with torch.no_grad(), torch.autocast("cpu", enabled=False):
@@ -89,7 +91,7 @@ def exact_rows(inputs: int, outputs: int, biased: bool, then: str, threads: int)
             if torch.equal(packed.product(then, *(x[:size] for x in rows)), whole[:size])
             and torch.equal(packed.product(then, *(x[-size:] for x in rows)), whole[-size:])
         )
-        return tuple(exact) or SIZES[:1]
+        return tuple(exact)
 
 
 def packs(device: torch.device | str, precision: torch.dtype) -> bool:

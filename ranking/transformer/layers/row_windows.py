@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeAlias
@@ -16,7 +15,7 @@ from answermill.ranking.transformer.devices import BATCH_TOKENS
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.attention import dropped
 from answermill.ranking.transformer.layers.packed_linear import PackedLinear, packs
-from answermill.ranking.transformer.layers.spans import SIZES, in_windows, spans
+from answermill.ranking.transformer.layers.spans import SIZES, go_on_with_one_thread, in_windows, spans
 
 _WINDOWS = {"cpu": SIZES, "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024)}
 _Product: TypeAlias = Callable[[Tensor, nn.Module], Tensor]
@@ -122,23 +121,23 @@ def exact_windows(
     same if its first rows and its last rows are equal, bit for bit, to those of the largest window computed
     by one thread. So the number of threads changes no bit either: where it would, this call sets torch's
     threads to one, and the first such call warns. `packed`: True if the layers serve as `PackedLinear`, which
-    gives the same bits for any number of rows: then the largest alone is tried.
+    gives the same bits for any number of rows: then nothing is tried.
     """
-    sizes = _equal_windows(device, dtype, shape, threads, packed)
+    if packed:
+        return _WINDOWS[device]
+    sizes = _equal_windows(device, dtype, shape, threads)
     if sizes or threads == 1:
         return sizes
-    torch.set_num_threads(1)
-    return _equal_windows(device, dtype, shape, 1, packed)
+    go_on_with_one_thread()
+    return _equal_windows(device, dtype, shape, 1)
 
 
 @lru_cache
-def _equal_windows(
-    device: str, dtype: torch.dtype, shape: Shape, threads: int, packed: bool
-) -> tuple[int, ...]:
+def _equal_windows(device: str, dtype: torch.dtype, shape: Shape, threads: int) -> tuple[int, ...]:
     """Usable windows with this number of threads; none if it changes bits of the largest."""
     largest, *smaller = _WINDOWS[device]
     random = torch.Generator(device).manual_seed(0)
-    same = [largest] if packed else [largest, *smaller]
+    same = [largest, *smaller]
 
     with torch.no_grad(), torch.autocast(device, enabled=False):
         for product, n_in, n_out in _products(shape):
@@ -148,8 +147,6 @@ def _equal_windows(
             )
             linear = nn.utils.skip_init(nn.Linear, n_in, n_out, device=device, dtype=dtype)  # type: ignore[no-untyped-call]
             linear.load_state_dict({"weight": weight, "bias": bias}, assign=True)
-            if packed:
-                linear = PackedLinear(linear)
             torch.set_num_threads(1)
             whole = product(rows, linear)
             torch.set_num_threads(threads)
@@ -160,13 +157,7 @@ def _equal_windows(
                 and (size == largest or torch.equal(product(rows[-size:], linear), whole[-size:]))
             ]
 
-    if largest in same:
-        return _WINDOWS[device] if packed else tuple(same)
-
-    warnings.warn(
-        f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=3
-    )
-    return ()
+    return tuple(same) if largest in same else ()
 
 
 def _products(shape: Shape) -> Iterator[tuple[_Product, int, int]]:

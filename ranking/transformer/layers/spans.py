@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -61,3 +62,16 @@ def _cheapest(units: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
         before = {size: best[max(0, number - size // unit)] for size in sizes}
         best.append(min((size + OVERHEAD + time, (*rest, size)) for size, (time, rest) in before.items()))
     return tuple(sorted((sizes[0],) * whole + best[-1][1], reverse=True))
+
+
+def go_on_with_one_thread() -> None:
+    """Set torch's threads to one where several would change bits; the first such call warns."""
+    warn_of_threads(torch.get_num_threads())
+    torch.set_num_threads(1)
+
+
+@lru_cache
+def warn_of_threads(threads: int) -> None:
+    warnings.warn(
+        f"{threads} threads compute other bits than one on this machine; going on with one", stacklevel=4
+    )

@@ -36,7 +36,7 @@ from answermill.ranking.transformer.layers.attention import (
 )
 from answermill.ranking.transformer.layers.pooling import pool
 from answermill.ranking.transformer.layers.row_windows import added, exact_windows
-from answermill.ranking.transformer.layers.spans import OVERHEAD, spans
+from answermill.ranking.transformer.layers.spans import OVERHEAD, spans, warn_of_threads
 from answermill.ranking.transformer.packing import Packed, Tokeniser
 
 TEXTS = [
@@ -614,6 +614,7 @@ def restored_threads() -> Iterator[None]:
     yield
     torch.set_num_threads(before)
     row_windows._equal_windows.cache_clear()
+    warn_of_threads.cache_clear()
 
 
 def assert_threads_change_no_bit(encoder: LayeredEncoder, tokens: Packed) -> None:

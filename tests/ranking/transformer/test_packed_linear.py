@@ -17,7 +17,7 @@ from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.layers import packed_linear
 from answermill.ranking.transformer.layers.packed_linear import LINEARS, PackedLinear, packs
 from answermill.ranking.transformer.layers.row_windows import exact_windows
-from answermill.ranking.transformer.layers.spans import SIZES
+from answermill.ranking.transformer.layers.spans import SIZES, warn_of_threads
 from answermill.ranking.transformer.packing import Packed
 
 BF16 = torch.bfloat16
@@ -82,9 +82,21 @@ def test_a_packed_layer_takes_any_number_of_rows(n: int) -> None:
 
 
 @multiplies_bf16
-def test_windows_of_packed_layers_have_the_same_bits() -> None:
-    shape = Shape(1, 64, 4, 128, 9, embedded=16)
-    assert exact_windows("cpu", BF16, shape, threads=2, packed=True) == SIZES
+def test_a_packed_layer_goes_on_with_one_thread_where_several_change_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert exact_windows("cpu", BF16, SHAPES["bert"], threads=2, packed=True) == SIZES
+    packed = PackedLinear(nn.Linear(64, 32).to(BF16).requires_grad_(False))
+    monkeypatch.setattr(packed_linear, "exact_rows", lambda *size: SIZES if size[-1] == 1 else ())
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        with pytest.warns(UserWarning, match="2 threads compute other bits than one"):
+            assert packed(torch.randn(5, 64).to(BF16)).shape == (5, 32)
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+        warn_of_threads.cache_clear()
 
 
 @multiplies_bf16
