@@ -22,7 +22,7 @@ from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config.job_file import Job, keys, load
 from answermill.pipelines.config.training_file import TrainJob
 from answermill.pipelines.data.formats import FORMATS
-from answermill.pipelines.data.sample.best_answers import best_answers
+from answermill.pipelines.look.answers.best_answers import best_answers
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.specs.rerank import RERANK
 from answermill.pipelines.steps.job_plan import check_stages

@@ -126,7 +126,7 @@ def sample(
     work = JobWork(job, folder, settings, outlets, command)
     work.run()
     work.report()
-    from answermill.pipelines.data.sample.best_answers import best_answers
+    from answermill.pipelines.look.answers.best_answers import best_answers
 
     write_lines(best_answers(folder))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from answermill.__main__ import main
-from answermill.pipelines.data.sample.best_answers import best_answers
+from answermill.pipelines.look.answers.best_answers import best_answers
 
 
 def write(run: Path, *answers: tuple[str, str | None, str, float | None]) -> None:
