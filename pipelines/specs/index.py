@@ -82,7 +82,7 @@ INDEX = StepSpec(
     reads=("passages",),
     item="passages",
     code="answermill.pipelines.steps.index.index:STEP",
-    revision=5,
+    revision=6,
     units_stand_alone=True,
     is_main=True,
 )

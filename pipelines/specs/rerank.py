@@ -130,7 +130,7 @@ RERANK = StepSpec(
     reads=("retrieved",),
     item="candidates",
     code="answermill.pipelines.steps.rerank.rerank:STEP",
-    revision=8,
+    revision=9,
     units_stand_alone=True,
     is_main=True,
 )

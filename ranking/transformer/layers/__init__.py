@@ -11,11 +11,13 @@ from torch import Tensor, nn
 
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.attention import ANY_DISTANCE, Distances, attend, toeplitz
-from answermill.ranking.transformer.layers.row_windows import by_rows, summed, widened
+from answermill.ranking.transformer.layers.row_windows import by_rows, gated, summed, widened
 from answermill.ranking.transformer.packing import Packed
 
 _FARTHEST = 128
 """Distance from which all distances are of one class of MPNet's bias."""
+_TURNED = 64
+"""Rows that a processor turns at once, so that what is computed on the way stays in a core's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,7 @@ class Places:
 
     distances: Distances = ANY_DISTANCE
     turns: tuple[Tensor, Tensor] | None = None
-    """Cosine and sine [n, 1, 1, d / heads] of each token's angles, where layers attend to the whole text."""
+    """Cosines and sines of each token's angles, where layers attend to the whole text, see `_turns`."""
     local_turns: tuple[Tensor, Tensor] | None = None
     """The same where they attend to near tokens."""
 
@@ -65,18 +67,40 @@ def buckets(length: int, number: int) -> Tensor:
 
 
 def _turns(positions: Tensor, width: int, theta: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Cosine and sine [n, 1, 1, width] of the angles by which positions [n] turn a head's pairs of numbers
-    (RoFormer, Su et al. 2021, Eq. 15)."""
+    """Cosines and sines [n, 1, 1, width] of the angles by which positions [n] turn a head's pairs of numbers
+    (RoFormer, Su et al. 2021, Eq. 15), rounded to the precision. The sines of a pair's first number are those
+    of minus its angle."""
     frequencies = theta ** -(torch.arange(0, width, 2, device=positions.device).float() / width)
-    angles = (positions[:, None] * frequencies).repeat(1, 2)[:, None, None]
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    angles = (positions[:, None] * frequencies)[:, None, None]
+    cosines, sines = angles.cos().to(dtype).float(), angles.sin().to(dtype).float()
+    return cosines.repeat(1, 1, 1, 2), torch.cat((-sines, sines), -1)
 
 
-def _turned(x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
-    """Queries and keys [n, 2, heads, d / heads], turned by their positions, in their own precision."""
-    cosine, sine = turns
-    first, second = x.float().chunk(2, -1)
-    return (x.float() * cosine + torch.cat((-second, first), -1) * sine).to(x.dtype)
+def turned(projected: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
+    """Queries, keys and values [n, 3, heads, d / heads], of which queries and keys are turned by their
+    positions; in inference in the same memory."""
+    if torch.is_grad_enabled():
+        queries_keys = _turned(projected[:, :2], *turns).to(projected.dtype)
+        return torch.cat((queries_keys, projected[:, 2:]), 1)
+
+    at_once = len(projected) if projected.is_cuda else _TURNED
+    for start in range(0, len(projected), at_once):
+        rows = slice(start, start + at_once)
+        queries_keys = projected[rows, :2]
+        queries_keys.copy_(_turned(queries_keys, *(angles[rows] for angles in turns)))
+    return projected
+
+
+def _turned(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """x [n, 2, heads, d / heads], turned, in fp32. The second number of each pair lies half a head behind the
+    first.
+
+    >>> quarter = torch.tensor([0.0, 0.0]), torch.tensor([-1.0, 1.0])
+    >>> _turned(torch.tensor([3.0, 4.0]), *quarter).tolist()
+    [-4.0, 3.0]
+    """
+    first, second = (exact := x.float()).chunk(2, -1)
+    return exact * cosines + torch.cat((second, first), -1) * sines
 
 
 def layer_of(shape: Shape, number: int) -> Layer | ModernLayer:
@@ -86,6 +110,8 @@ def layer_of(shape: Shape, number: int) -> Layer | ModernLayer:
 
 class Layer(nn.Module):
     """Attention and the two linear layers after it, each with its residual sum and normalisation."""
+
+    is_gated = False
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -126,6 +152,8 @@ class ModernLayer(nn.Module):
     Our choice: where dropout is set, it follows both, as in BERT; published models have none.
     """
 
+    is_gated = True
+
     def __init__(self, shape: Shape, number: int) -> None:
         """`number`: the layer's place, from 0. The first reads embeddings that are normalised already."""
         super().__init__()
@@ -144,12 +172,11 @@ class ModernLayer(nn.Module):
         turns = places.local_turns if self.is_local else places.turns
         assert turns is not None
         projected = by_rows(self._projected, self.shape, hidden, most=self.most_rows)
-        projected = projected.view(len(hidden), 3, self.shape.heads, -1)
-        turned = torch.cat((_turned(projected[:, :2], turns), projected[:, 2:]), 1).flatten(1)  # [n, 3 d]
+        projected = turned(projected.view(len(hidden), 3, self.shape.heads, -1), turns).flatten(1)  # [n, 3 d]
 
         distances = places.distances if self.is_local else ANY_DISTANCE
         dropout = self.shape.attention_dropout if self.training else 0.0
-        attended = attend(turned, tokens, self.shape.heads, dropout, distances)
+        attended = attend(projected, tokens, self.shape.heads, dropout, distances)
         if first_only:
             first = tokens.starts[:-1].long()
             attended, hidden = attended[first], hidden[first]
@@ -163,5 +190,4 @@ class ModernLayer(nn.Module):
         """h [n, d] after the layer, from attention's result and h before it."""
         dropout = self.shape.dropout if self.training else 0.0
         hidden = summed(attended, self.output, hidden, dropout)
-        values, gates = self.widen(self.final_norm(hidden)).chunk(2, -1)
-        return summed(F.gelu(values) * gates, self.narrow, hidden, dropout)
+        return summed(gated(self.final_norm(hidden), self.widen), self.narrow, hidden, dropout)

@@ -1,9 +1,9 @@
 """Linear layers as a processor that multiplies bf16 computes them fastest: the weights in oneDNN's own
-layout, made once and not in each product, and what follows a product, GELU or a sum, within it."""
+layout, made once and not in each product, and what follows a product, GELU, a sum or gates, within it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache, partial
 
 import torch
@@ -18,8 +18,8 @@ _ROWS = 2_048
 
 
 class PackedLinear(nn.Module):
-    """A linear layer in bf16 that serves, and learns nothing. GELU and sums are computed before a number is
-    rounded to bf16, so they lose less than after it.
+    """A linear layer in bf16 that serves, and learns nothing. What follows it is computed before a number is
+    rounded to bf16, so it loses less than after it.
 
     A row's bits depend on no other row: where oneDNN cuts the sums of a product in another way for few rows,
     as with AMX, more are computed.
@@ -47,6 +47,10 @@ class PackedLinear(nn.Module):
         """Sum of the layer's result and h [n, outputs]."""
         return self._computed("add", rows, hidden)
 
+    def times(self, rows: Tensor, values: Tensor) -> Tensor:
+        """Product of the layer's result and values [n, outputs], number by number."""
+        return self._computed("mul", rows, values)
+
     def _computed(self, then: str, *inputs: Tensor) -> Tensor:
         n, sizes = len(inputs[0]), exact_rows(*self._size, then, torch.get_num_threads())
         if not sizes:
@@ -56,15 +60,39 @@ class PackedLinear(nn.Module):
             return self.product(then, *inputs)
         return in_windows(partial(self.product, then), spans(n, sizes), *inputs)
 
-    def product(self, then: str, rows: Tensor, *hidden: Tensor) -> Tensor:
-        """The product of these rows at once, and what follows it: 'none', 'gelu', or 'add' with h."""
+    def product(self, then: str, rows: Tensor, *others: Tensor) -> Tensor:
+        """The product of these rows at once, and what follows it: 'none', 'gelu', or, with other numbers
+        [n, outputs], 'add' or 'mul'."""
         product = torch.ops.mkldnn._linear_pointwise
         result: Tensor = (
-            product.binary(rows, *hidden, self.packed, self.bias, then)
-            if hidden
+            product.binary(rows, *others, self.packed, self.bias, then)
+            if others
             else product(rows, self.packed, self.bias, then, [], "none")
         )
         return result
+
+
+class PackedGates(nn.Module):
+    """A linear layer as `PackedLinear` computes it: GELU of the first half of its outputs, times the other
+    half."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.values, self.gates = (PackedLinear(half) for half in _halves(linear))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """[n, outputs / 2], of rows [n, inputs]."""
+        return self.gates.times(rows, self.values.gelu(rows))
+
+
+def _halves(linear: nn.Linear) -> Iterator[nn.Linear]:
+    """Layers of the first half of a layer's outputs and of the other half, with its weights."""
+    outputs, inputs = linear.weight.shape
+    for rows in (slice(outputs // 2), slice(outputs // 2, None)):
+        half = nn.Linear(inputs, outputs // 2, bias=linear.bias is not None, device="meta")
+        parts = {name: weights.detach()[rows] for name, weights in linear.named_parameters()}
+        half.load_state_dict(parts, assign=True)
+        yield half
 
 
 @lru_cache
@@ -79,7 +107,7 @@ def exact_rows(inputs: int, outputs: int, biased: bool, then: str, threads: int)
         for weights in linear.parameters():
             weights.copy_(torch.randn(weights.shape, generator=random))
         packed = PackedLinear(linear)
-        columns = (inputs, outputs) if then == "add" else (inputs,)
+        columns = (inputs, outputs) if then in ("add", "mul") else (inputs,)
         rows = [torch.randn(SIZES[0], n, generator=random).bfloat16() for n in columns]
 
         torch.set_num_threads(1)
@@ -103,7 +131,8 @@ def pack(layers: Iterable[nn.Module]) -> None:
     """Replace the linear layers of these layers."""
     for layer in layers:
         for name in LINEARS:
-            setattr(layer, name, PackedLinear(getattr(layer, name)))
+            kind = PackedGates if name == "widen" and layer.is_gated else PackedLinear
+            setattr(layer, name, kind(getattr(layer, name)))
 
 
 @cache

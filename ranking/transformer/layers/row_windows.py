@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from answermill.ranking.transformer.devices import BATCH_TOKENS
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.layers.attention import dropped
-from answermill.ranking.transformer.layers.packed_linear import PackedLinear, packs
+from answermill.ranking.transformer.layers.packed_linear import PackedGates, PackedLinear, packs
 from answermill.ranking.transformer.layers.spans import SIZES, go_on_with_one_thread, in_windows, spans
 
 _WINDOWS = {"cpu": SIZES, "cuda": (*range(BATCH_TOKENS["cuda"], 0, -4_096), 2_048, 1_024)}
@@ -91,6 +91,16 @@ def widened(hidden: Tensor, linear: nn.Module) -> Tensor:
     wide = linear(hidden)
     values: Tensor = torch.ops.aten.gelu_(wide) if _overwrites(wide) else F.gelu(wide)
     return values
+
+
+def gated(hidden: Tensor, linear: nn.Module) -> Tensor:
+    """GELU of the first half of a linear layer's outputs, times the other half (GEGLU, Shazeer 2020, Eq.
+    6)."""
+    result: Tensor = linear(hidden)
+    if isinstance(linear, PackedGates):
+        return result
+    values, gates = result.chunk(2, -1)
+    return F.gelu(values) * gates
 
 
 def _linear(hidden: Tensor, linear: nn.Module) -> Tensor:

@@ -15,7 +15,7 @@ from answermill.ranking.transformer import encoder as encoder_module
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.layers import packed_linear
-from answermill.ranking.transformer.layers.packed_linear import LINEARS, PackedLinear, packs
+from answermill.ranking.transformer.layers.packed_linear import LINEARS, PackedGates, PackedLinear, packs
 from answermill.ranking.transformer.layers.row_windows import exact_windows
 from answermill.ranking.transformer.layers.spans import SIZES, warn_of_threads
 from answermill.ranking.transformer.packing import Packed
@@ -70,6 +70,20 @@ def test_a_packed_layer_rounds_once_where_a_plain_one_rounds_twice(biased: bool)
     torch.testing.assert_close(packed(rows).float(), exact, **near)
     torch.testing.assert_close(packed.gelu(rows).float(), F.gelu(exact), rtol=2**-8, atol=1e-4)
     torch.testing.assert_close(packed.plus(rows, hidden).float(), exact + hidden.float(), **near)
+    torch.testing.assert_close(packed.times(rows, hidden).float(), exact * hidden.float(), **near)
+
+
+@multiplies_bf16
+@pytest.mark.parametrize("biased", [True, False])
+def test_packed_gates_are_gelu_of_half_the_outputs_times_the_other_half(biased: bool) -> None:
+    torch.manual_seed(0)
+    linear = nn.Linear(96, 64, bias=biased).to(BF16).requires_grad_(False)
+    rows = torch.randn(70, 96).to(BF16)
+    bias = None if linear.bias is None else linear.bias.float()
+    values, gates = F.linear(rows.float(), linear.weight.float(), bias).chunk(2, -1)
+    # The values are rounded before they are multiplied, and the product after it.
+    expected = F.gelu(values).to(BF16).float() * gates
+    torch.testing.assert_close(PackedGates(linear)(rows).float(), expected, rtol=2**-6, atol=1e-4)
 
 
 @multiplies_bf16
@@ -77,7 +91,7 @@ def test_a_packed_layer_rounds_once_where_a_plain_one_rounds_twice(biased: bool)
 def test_a_packed_layer_takes_any_number_of_rows(n: int) -> None:
     packed = PackedLinear(nn.Linear(32, 16).to(BF16).requires_grad_(False))
     rows, hidden = torch.randn(n, 32).to(BF16), torch.randn(n, 16).to(BF16)
-    for result in (packed(rows), packed.gelu(rows), packed.plus(rows, hidden)):
+    for result in (packed(rows), packed.gelu(rows), packed.plus(rows, hidden), packed.times(rows, hidden)):
         assert result.shape == (n, 16) and result.dtype == BF16
 
 
@@ -105,10 +119,10 @@ def test_a_row_of_a_packed_layer_has_the_same_bits_whatever_rows_are_beside_it(i
     """Sizes for which oneDNN cuts sums in another way for few rows, on a processor with AMX."""
     packed = PackedLinear(nn.Linear(inputs, 768).to(BF16).requires_grad_(False))
     rows, hidden = torch.randn(2100, inputs).to(BF16), torch.randn(2100, 768).to(BF16)
-    together = packed(rows), packed.gelu(rows), packed.plus(rows, hidden)
+    together = packed(rows), packed.gelu(rows), packed.plus(rows, hidden), packed.times(rows, hidden)
     for n in (1, 30, 64, 130, 500, 1000):
         some, beside = rows[-n:], hidden[-n:]
-        apart = packed(some), packed.gelu(some), packed.plus(some, beside)
+        apart = packed(some), packed.gelu(some), packed.plus(some, beside), packed.times(some, beside)
         assert all(torch.equal(a, b[-n:]) for a, b in zip(apart, together, strict=True)), n
 
 
@@ -136,7 +150,8 @@ def test_a_copy_that_serves_in_bf16_is_packed_and_no_farther_from_fp32(
     encoder, tokens = random_encoder(SHAPES[family]), texts(60)
     packed = encoder.for_inference(precision=BF16)
     layers = [getattr(layer, name) for layer in packed.layers for name in LINEARS]
-    assert all(isinstance(each, PackedLinear) for each in layers)
+    assert all(isinstance(each, PackedLinear | PackedGates) for each in layers)
+    assert isinstance(packed.layers[0].widen, PackedGates) == (family == "modernbert")
     assert (packed.project is None) == (encoder.project is None)
     assert not isinstance(packed.project, nn.Linear)
     assert all(isinstance(getattr(layer, name), nn.Linear) for layer in encoder.layers for name in LINEARS)
