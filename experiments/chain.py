@@ -6,21 +6,22 @@ others count as wrong. P@1 and MRR are of the list that a plan leaves, and a los
 `p1_lenient_…` counts every sentence of the gold document that holds a short answer as right.
 
 Plans: `default`, the sample job's. `without_<stage>`, the default plan with that stage left out: its score is
-not weighed, the other weights stay, and the stage before keeps as many as it would. On `costly_questions`,
-all or --costly of them, drawn by hash: `full`, the sample's second plan; `no_blend`, the chain of the papers
-(plan_without_blend.toml); --plan FILE, the plan of another job, as `plan`; `similarity_all` and
-`cross_encoder_all`, the dense encoder's cosine and the last exit of the default plan's cascade over all
-sentences of a list (on L-dev over the best 40 of Cosinet and BM25); with --rows base alone `base`, the
-sample's plan of 12 layers, which --save writes to `chain_base.json`. Every row is compared with the default
-plan on the same questions, `…_default_on_costly` there. `…_low` and `…_high` are bootstrapped 95 % intervals;
-`p_default_over_<plan>` is the p of a paired randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR,
-and `p1_gain_over_<plan>` the difference.
+not weighed, the other weights stay, and the stage before keeps as many as it would. `fast`, the sample's plan
+with fewer sentences for its cascade. On `costly_questions`, all or --costly of them, drawn by hash: `full`,
+the sample's plan with PEASI; `no_blend`, the chain of the papers (plan_without_blend.toml); --plan FILE, the
+plan of another job, as `plan`; `similarity_all` and `cross_encoder_all`, the dense encoder's cosine and the
+last exit of the default plan's cascade over all sentences of a list (on L-dev over the best 40 of Cosinet and
+BM25); with --rows base alone `base`, the sample's plan of 12 layers, which --save writes to
+`chain_base.json`. Every row is compared with the default plan on the same questions, `…_default_on_costly`
+there. `…_low` and `…_high` are bootstrapped 95 % intervals; `p_default_over_<plan>` is the p of a paired
+randomisation test of P@1, `mrr_p_default_over_<plan>` of MRR, and `p1_gain_over_<plan>` the difference.
 
 Figures of the default plan's stages: `answer_p1_after_…` and `answer_mrr_after_…`, of the order in which a
 stage leaves its list; after `peasi.pr`, which ranks passages, of passages that hold an answer.
 `gold_lost_at_…`: questions whose last answer left there. `layer_tokens_share`: layers × tokens of the default
 plan's transformers over those of `cross_encoder_all`; vectors of sentences count as none, as an index can
-hold them. `questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread.
+hold them. `questions_per_s`: the default plan on SPEED_QUESTIONS lists, one thread, and
+`fast_questions_per_s`, the fast one; `fast_over_default` is the factor; medians of interleaved rounds.
 
 --work keeps the lists, and the scores and vectors of every text by the cascade and the encoder, so that
 another plan, or this one after a stop, computes only new ones; the rows are compared with the plan's own on
@@ -39,8 +40,9 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Any, cast
@@ -63,6 +65,7 @@ from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.hashing.hashing import AnswerCoder, Hashing
 from answermill.ranking.rerankers.hashing.hashing_model import load as load_hashing
 from answermill.schemas.ranked import CandidateKind
+from benchmarks.cascade_speed import over, timed
 from experiments.chain_rows import (
     AT_ONCE,
     Result,
@@ -79,7 +82,7 @@ from experiments.first_stage import cosinet_and_bm25
 from experiments.long_lists import SETS, LongList, read_lists, small_lists
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, copy_of, remember
-from testing.harness import arguments, finish, say, seconds, shrink, work_folder
+from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
 
 MEASURED_MODELS = {
@@ -89,7 +92,7 @@ MEASURED_MODELS = {
 }
 DECIDED = "Nothing ships by it: on L-test nothing is chosen."
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
-FULL, BASE = (SAMPLE.with_name(name) for name in ("full.toml", "base.toml"))
+FAST, FULL, BASE = (SAMPLE.with_name(name) for name in ("fast.toml", "full.toml", "base.toml"))
 NO_BLEND = Path(__file__).with_name("plan_without_blend.toml")
 PEASI = ("peasi.pr", "peasi.easi")
 SPEED_QUESTIONS, DEV_DEPTH = 40, 40
@@ -173,17 +176,38 @@ def stage_by_stage(plan: Sequence[Stage], lists: Sequence[LongList]) -> tuple[Ro
     return row_of(outcomes, lists), result
 
 
-def on_its_own(plan: Sequence[Stage], remembered: Sequence[Stage], lists: Sequence[LongList]) -> Result:
-    """Speed of the plan without a memory. Raises SystemExit if a row differs from those with it."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan in two forms."""
+
+    plan: list[Stage]
+    """Stages that compute all their scores."""
+    remembered: list[Stage]
+    """Stages with the scores kept in --work."""
+
+    @classmethod
+    def of(cls, file: Path, encoder: Any, work: Path) -> Plan:
+        """The plan of a job's file; `encoder` keeps its vectors in `work`."""
+        job = load(file)
+        return cls(load_plan(job), remember(load_stages(CheckedPlan.of(job), lambda: encoder), work))
+
+
+def on_their_own(plans: Mapping[str, Plan], lists: Sequence[LongList], rounds: int) -> Result:
+    """Speed of plans without a memory. Raises SystemExit if a row differs from those with it."""
     passages = [question.passages for question in lists]
-    began = time.perf_counter()
-    own = run_stages(passages, plan)
-    taken = time.perf_counter() - began
-    if [outcome.rows() for outcome in own] != [
-        outcome.rows() for outcome in run_stages(passages, remembered)
-    ]:
-        raise SystemExit("the plan and its replay from --work gave different rows")
-    return {"questions_per_s": len(lists) / taken, "speed_questions": len(lists)}
+    for plan in plans.values():
+        own, kept = (run_stages(passages, stages) for stages in (plan.plan, plan.remembered))
+        if [outcome.rows() for outcome in own] != [outcome.rows() for outcome in kept]:
+            raise SystemExit("the plan and its replay from --work gave different rows")
+
+    taken = timed({name: partial(run_stages, passages, plan.plan) for name, plan in plans.items()}, rounds)
+    result: Result = {"speed_questions": len(lists)}
+    for name, times in taken.items():
+        key = "questions_per_s" if name == "default" else f"{name}_questions_per_s"
+        result[key] = len(lists) / statistics.median(times)
+        if name != "default":
+            result[f"{name}_over_default"] = over(taken["default"], times)
+    return result
 
 
 @dataclass(frozen=True)
@@ -196,22 +220,10 @@ class Held:
         return [self.answers.get(text) for text in texts]
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
-    """The default plan."""
-
-    plan: list[Stage]
-    """Stages that compute all their scores."""
-    """Stages with the scores kept in --work."""
-    remembered: list[Stage]
-    some: list[LongList]
-    """Lists of SPEED_QUESTIONS questions, drawn by hash."""
-
-
 def with_hashing(
-    default: Default, lists: Sequence[LongList], checkpoint: Path, rounds: int
+    default: Plan, lists: Sequence[LongList], some: Sequence[LongList], checkpoint: Path, rounds: int
 ) -> Iterator[tuple[str, float]]:
-    """Figures of HAS in the cascade's place."""
+    """Figures of HAS in the cascade's place; speeds are of `some` lists."""
     plan = default.remembered
     place = next(n for n, stage in enumerate(plan) if stage.name == "cascade")
     passages = [question.passages for question in lists]
@@ -231,17 +243,12 @@ def with_hashing(
     p1, mrr = after(run_stages(before, [hashing], "sentence"), lists, "hashing")
     yield "p1_after_hashing", p1
     yield "mrr_after_hashing", mrr
-    some = {question.asked.question_id for question in default.some}
-    timed = [ranked for ranked in before if ranked.question.question_id in some]
-    times: dict[str, list[float]] = {"cascade": [], "hashing": []}
-
-    for _ in range(rounds):
-        for name, one in (("cascade", default.plan[place]), ("hashing", hashing)):
-            with seconds(times[name]):
-                run_stages(timed, [one], "sentence")
-
-    for name, taken in times.items():
-        yield f"{name}_questions_per_s", len(timed) / statistics.median(taken)
+    names = {question.asked.question_id for question in some}
+    read = [ranked for ranked in before if ranked.question.question_id in names]
+    alone = {"cascade": default.plan[place], "hashing": hashing}
+    runs = {name: partial(run_stages, read, [stage], "sentence") for name, stage in alone.items()}
+    for name, taken in timed(runs, rounds).items():
+        yield f"{name}_questions_per_s", len(read) / statistics.median(taken)
 
 
 def others(plan: Sequence[Stage]) -> Iterator[tuple[str, list[Stage]]]:
@@ -303,7 +310,8 @@ def main() -> None:
         choices={"set": SETS, "rows": ("all", "plans", "stages", "base")},
     )
     if options.smoke:
-        shrink(globals(), SAMPLE=small_plan(fitted=True), SPEED_QUESTIONS=4, FULL=Path(), NO_BLEND=Path())
+        shrink(globals(), SAMPLE=small_plan(fitted=True), FAST=small_plan(fitted=True), SPEED_QUESTIONS=4)
+        shrink(globals(), FULL=Path(), NO_BLEND=Path())
         small_lists()
 
     torch.set_num_threads(1)
@@ -315,16 +323,21 @@ def main() -> None:
         result: Result = {"set": options.set, "asked": len(asked), "questions": len(lists)}
         result["candidates"] = sum(len(question.ranked.candidates) for question in lists) / len(lists)
         encoder = RememberedEncoder(passage_encoder(job), work)
-        default = remember(load_stages(CheckedPlan.of(job), lambda: encoder), work)
+        plans = {"default": Plan.of(SAMPLE, encoder, work)}
+        default = plans["default"].remembered
         row, stages = stage_by_stage(default, lists)
         result |= stages | figures("default", row, len(asked))
+
+        if options.rows in ("all", "plans") and not options.hashing:
+            plans["fast"] = Plan.of(FAST, encoder, work)
+            other = measured(plans["fast"].remembered, lists)
+            result |= figures("fast", other, len(asked)) | comparison("fast", row, other)
         names = drawn((question.asked.question_id for question in lists), SPEED_QUESTIONS)
         some = [question for question in lists if question.asked.question_id in names]
-        known = Default(load_plan(job), default, some)
-        result |= on_its_own(known.plan, default, known.some)
+        result |= on_their_own(plans, some, options.rounds)
 
         if options.hashing:
-            result |= with_hashing(known, lists, options.hashing, options.rounds)
+            result |= with_hashing(plans["default"], lists, some, options.hashing, options.rounds)
         if options.rows in ("all", "stages") and not options.hashing:
             for name, plan in others(default):
                 other = measured(plan, lists)

@@ -8,9 +8,9 @@ of each
 blend, held out in five folds, in percent, with 95 % intervals, `…_questions` that taught it, and the same of
 the best single score. Nothing here reads L-test.
 
---plans base fits the weights of the plan of 12 layers instead, behind the default plan's first, and --save
-writes `plan_weights_base.json`; it needs `answermill[base]`. --questions takes some of L-dev, drawn by
-hash, for a machine without a card.
+--plans fast or base fits the weights of that plan instead, behind the default plan's first, and --save writes
+`plan_weights_fast.json` or `plan_weights_base.json`; base needs `answermill[base]`. --questions takes some of
+L-dev, drawn by hash, for a machine without a card.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from testing.smoke_data import small_plan
 
 MEASURED_MODELS = {
     "plan_weights": ("cascade", "cosinet", "peasi"),
+    "plan_weights_fast": ("cascade", "cosinet"),
     "plan_weights_base": ("cascade_base", "cosinet"),
 }
 DECIDED = "The weights of the sample's plans, whose files it writes."
@@ -53,8 +54,13 @@ NAMES = {
     "last_of_extracted": ("peasi.pr", "peasi.easi", "similarity", "bm25", "dense"),
 }
 """Key of a stage → names of the scores that it weighs, if its plan gives them."""
-PLANS: dict[str, Sequence[str]] = {"sample": ("job.toml", "full.toml"), "base": ("base.toml",)}
-"""Value of --plans → files of the sample's plans. The base plan has the default plan's first weights."""
+PLANS: dict[str, Sequence[str]] = {
+    "sample": ("job.toml", "full.toml"),
+    "fast": ("fast.toml",),
+    "base": ("base.toml",),
+}
+"""Value of --plans → files of the sample's plans. The fast and the base plan have the default plan's first
+weights."""
 
 
 class Fitting:
@@ -168,13 +174,13 @@ def main() -> None:
             names = set(drawn((q.asked.question_id for q in lists), int(options.questions)))
             lists = [question for question in lists if question.asked.question_id in names]
         done: set[Path] = set()
-        if options.plans == "base":
+        if options.plans != "sample":
             done.add(SAMPLE / "weights/first.json")
         for name in PLANS[options.plans]:
             for key, fits in Fitting(load(SAMPLE / name), lists, work).write(done):
                 result |= figures(key, fits[-1])
 
-    name = "plan_weights" if options.plans == "sample" else "plan_weights_base"
+    name = "plan_weights" if options.plans == "sample" else f"plan_weights_{options.plans}"
     finish(name, result, options.save, MEASURED_MODELS[name])
 
 

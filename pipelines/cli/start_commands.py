@@ -97,9 +97,10 @@ def sample(
     plan: Annotated[
         PlanName,
         Parameter(
-            help="default: job.toml, into OUT/run; full: full.toml, with PEASI's two stages too, into "
-            "OUT/run-full; base: base.toml, with a cascade of 12 layers, for a graphics card or for "
-            'patience, into OUT/run-base. It needs `pip install "answermill[base]"`; sure and sure-base: '
+            help="default: job.toml, into OUT/run; fast: fast.toml, with 25 sentences for the cascade in "
+            "place of 60, into OUT/run-fast; full: full.toml, with PEASI's two stages too, into OUT/run-full;"
+            " base: base.toml, with a cascade of 12 layers, for a graphics card or for patience, into "
+            'OUT/run-base. It needs `pip install "answermill[base]"`; sure and sure-base: '
             "sure.toml and sure_base.toml, the default and the base plan with probabilities and a bar, into "
             "OUT/run-sure and OUT/run-sure-base."
         ),

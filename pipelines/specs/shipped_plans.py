@@ -11,17 +11,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
-PlanName: TypeAlias = Literal["default", "full", "base", "sure", "sure-base"]
+PlanName: TypeAlias = Literal["default", "fast", "full", "base", "sure", "sure-base"]
 PLANS: Mapping[str, str] = {
     "default": "job.toml",
+    "fast": "fast.toml",
     "full": "full.toml",
     "base": "base.toml",
     "sure": "sure.toml",
     "sure-base": "sure_base.toml",
 }
-"""Name of a plan that ships → the sample's job file that has its stages. The full one has PEASI's two stages
-too, the base one models of the papers' size; the sure ones are the default and the base one with
-probabilities."""
+"""Name of a plan that ships → the sample's job file that has its stages. The fast one is the default one with
+fewer sentences for its cascade; the full one has PEASI's two stages too, the base one models of the papers'
+size; the sure ones are the default and the base one with probabilities."""
 SHIPPED = "shipped:"
 """Beginning of the name of a fitted file that ships, such as 'shipped:first'."""
 _SAMPLE = Path(__file__).parents[1] / "data" / "sample"

@@ -39,6 +39,37 @@ def test_the_full_plan_runs_the_whole_chain_of_models(tmp_path, sample_run):
         assert len(outcome.kept.candidates) <= 5
 
 
+def test_the_fast_plan_is_the_default_one_with_fewer_sentences_and_weights_of_its_own(tmp_path):
+    job = copy_to(tmp_path)
+    default, fast = (
+        tomllib.loads(job.with_name(PLANS[plan]).read_text(encoding="utf-8")) for plan in ("default", "fast")
+    )
+    stages = {stage.get("name", stage["reranker"]): stage for stage in fast["rerank"]["stages"]}
+    assert stages["first"].pop("keep") == 25
+    for stage, file in (("cascade", "weights/exits_fast.json"), ("last", "weights/last_fast.json")):
+        assert stages[stage].pop("weights_file") == file
+    for stage in default["rerank"]["stages"]:
+        name = stage.get("name", stage["reranker"])
+        assert stages[name].items() <= stage.items()
+        assert set(stage) - set(stages[name]) <= {"keep", "weights_file"}
+    assert {key: fast[key] for key in fast if key != "rerank"} == {
+        key: default[key] for key in default if key != "rerank"
+    }
+
+
+def test_the_fast_plan_gives_each_list_at_most_25_sentences(tmp_path, sample_run):
+    plan = load_plan(load(copy_to(tmp_path).with_name(PLANS["fast"])))
+    lists = list(ranked_lists(RETRIEVED.open(sample_run).read()))[:2]
+    for outcome in run_stages(lists, plan):
+        kept = outcome.kept.candidates
+        read = [c for c in (*kept, *(d.candidate for d in outcome.departed)) if "cascade" in stages_of(c)]
+        assert 0 < len(kept) < len(read) <= 25
+
+
+def stages_of(candidate):
+    return {score.stage for score in candidate.stages}
+
+
 @pytest.mark.parametrize(("name", "without"), [("sure", "default"), ("sure-base", "base")])
 def test_a_sure_plan_is_another_one_with_probabilities_and_a_bar_that_its_labels_promise(
     tmp_path, name, without

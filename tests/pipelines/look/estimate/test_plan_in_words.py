@@ -60,7 +60,8 @@ def test_the_command_says_it_without_a_page_or_a_question(
     assert call("plan", job_file(tmp_path, plan), "--explain-plan") == 0
     said = capsys.readouterr().out
     assert "up to 40 passages: 20 from each of bm25 and dense" in said
-    assert " 1 cosinet: orders by word vectors" in said and "the best 60 stay" in said
+    kept = 25 if plan == "fast" else 60
+    assert " 1 cosinet: orders by word vectors" in said and f"the best {kept} stay" in said
     assert "% of what all candidates through all 6 layers cost" in said
 
 
