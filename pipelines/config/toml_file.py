@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from answermill.files.remote import as_path
 from answermill.files.store import fetch, fetch_tree, store_of
 from answermill.pipelines.config.rerank_section import further_keys, settings_of, with_stages
-from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError, no_file
+from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError, no_file, setting_error
 from answermill.pipelines.specs.shipped_plans import SHIPPED, shipped_file
 from answermill.ranking.entry import StageSettings
 from answermill.schemas import plug_ins
@@ -47,7 +47,7 @@ class SettingsFile(Section):
             try:
                 return shipped_file(written)
             except ValueError as e:
-                raise JobError(str(e), SETTINGS) from e
+                raise setting_error(e) from e
         path = as_path(written)
         if path.is_absolute():
             return path
@@ -101,7 +101,7 @@ def read_with_plan(path: Path, overrides: Sequence[str]) -> dict[str, Any]:
         try:
             settings["rerank"] = {**with_stages(section), "plan": None}
         except ValueError as e:
-            raise JobError(f"{path}: rerank: {e}", SETTINGS) from e
+            raise setting_error(e, f"{path}: rerank") from e
 
     lay_over(settings, [override for override in overrides if override not in of_plan])
     return settings
