@@ -13,7 +13,7 @@ Ours: `ours` is `pointwise` in the job's precision, `cascade` the same model at 
 `torch_bf16`, sentence-transformers' `CrossEncoder.predict`; `onnx_fp32` and `onnx_int8`; `openvino_fp32`,
 `openvino_bf16` and `openvino_int8` (`experiments/engine_peers.py`). bf16 is for processors that multiply it:
 there --save writes `engines_bf16.json`, with AMX `engines_amx.json`, and `ours` is in bf16 too. Without
-minilm the file's name ends with `_base`.
+minilm the file's name ends with `_base`, of modernbert alone with `_modernbert`.
 
 `<model>_<mix>_<threads>_<engine>_pairs_per_s`, threads `one` or `all`; `.._best_peer`, the fastest, and
 `.._best_whole_peer`, the fastest that is not int8; `.._over_best_peer`, `.._over_best_whole_peer` and
@@ -69,6 +69,9 @@ MEASURED_MODELS = {
     "engines_bf16_base": ("cascade_base",),
     "engines_amx": ("cascade", "cascade_base"),
     "engines_amx_base": ("cascade_base",),
+    "engines_modernbert": (),
+    "engines_bf16_modernbert": (),
+    "engines_amx_modernbert": (),
 }
 DECIDED = (
     "No other engine serves: in float32 none is faster by more than a tenth on one thread. On processors "
@@ -242,7 +245,8 @@ def results_file(precision: torch.dtype, can: Mapping[str, object], names: Seque
     'engines_amx_base'
     """
     kind = "" if precision is torch.float32 else "_amx" if can.get("amx_bf16") else "_bf16"
-    return f"engines{kind}{'' if 'minilm' in names else '_base'}"
+    models = "" if "minilm" in names else "_base" if "mpnet" in names else "_modernbert"
+    return f"engines{kind}{models}"
 
 
 def main() -> None:
