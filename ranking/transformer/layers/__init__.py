@@ -83,11 +83,12 @@ def turned(projected: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
         queries_keys = _turned(projected[:, :2], *turns).to(projected.dtype)
         return torch.cat((queries_keys, projected[:, 2:]), 1)
 
-    at_once = len(projected) if projected.is_cuda else _TURNED
+    cosines, sines = turns
+    at_once = max(1, len(projected)) if projected.is_cuda else _TURNED
     for start in range(0, len(projected), at_once):
         rows = slice(start, start + at_once)
         queries_keys = projected[rows, :2]
-        queries_keys.copy_(_turned(queries_keys, *(angles[rows] for angles in turns)))
+        queries_keys.copy_(_turned(queries_keys, cosines[rows], sines[rows]))
     return projected
 
 
