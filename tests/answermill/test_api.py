@@ -345,6 +345,6 @@ def test_a_plan_that_ships_is_loaded_by_its_name() -> None:
     best = am.rerank("When was the dam completed?", texts, "default", device="cpu")[0]
     assert (best.text, best.rank) == (texts[1], 1)
     with pytest.raises(
-        am.JobError, match=r"stages is one string, 'deflaut'; .* a plan's name: default, full,"
+        am.JobError, match=r"stages is one string, 'deflaut'; .* a plan's name: default, fast, full,"
     ):
         am.Plan("deflaut")  # type: ignore[arg-type]
