@@ -1,9 +1,9 @@
 """The main job on the sample web, as a new user runs it: seconds, memory, and the number of right answers.
 
 `right` of the `answerable` questions have a correct sentence first, `p1` is their share, and `unjudged` is
-the number of sentences without a label among the first ten of every question. `..._full`: by the sample's
-full plan, with PEASI's two stages, over the same retrieved passages. `judged` sentences have two readings by
-a language model (`testing/judgements.py`), `judged_correct` of them are correct, and `kappa` is Cohen's.
+the number of sentences without a label among the first ten of every question. `..._fast` and `..._full`: by
+the sample's plans of these names, over the same retrieved passages. `judged` sentences have two readings by a
+language model (`testing/judgements.py`), `judged_correct` of them are correct, and `kappa` is Cohen's.
 """
 
 from __future__ import annotations
@@ -112,7 +112,9 @@ def main() -> None:
                 peak = max(peak, run_command("sample", "--out", folder, inline=options.smoke))
             if len(taken) == options.rounds:
                 run = Path(folder) / "run"
-                result = figures(list(SCORED.open(run).read()), "") | figures(rows_by(run, "full"), "_full")
+                result = figures(list(SCORED.open(run).read()), "")
+                for name in ("fast", "full"):
+                    result |= figures(rows_by(run, name), f"_{name}")
 
     judged = read_judgements(SOURCES / SHEET, PLACE)
     result |= {"seconds": statistics.median(taken), "peak_gb": peak, "answerable": len(gold())}

@@ -38,7 +38,7 @@ from testing.smoke_data import small_plan
 MEASURED_MODELS = ("cascade", "cosinet")
 DECIDED = (
     "The default plan stays: no cheaper shape is shown to lose less than half a point of MRR. The plan "
-    "`fast` reads 25 sentences, at two fifths of the cost, where no difference shows."
+    "`fast` reads 25 sentences, at two fifths of the cost, where L-dev shows no difference."
 )
 SAMPLE = Path(__file__).resolve().parents[1] / "pipelines/data/sample/job.toml"
 KEEP, DROP = "keep = 60", "drop = [0.2]"

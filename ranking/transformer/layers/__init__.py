@@ -80,7 +80,7 @@ def turned(projected: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
     """Queries, keys and values [n, 3, heads, d / heads], of which queries and keys are turned by their
     positions; in inference in the same memory."""
     if torch.is_grad_enabled():
-        queries_keys = _turned(projected[:, :2], *turns).to(projected.dtype)
+        queries_keys = _complex_product(projected[:, :2], *turns).to(projected.dtype)
         return torch.cat((queries_keys, projected[:, 2:]), 1)
 
     cosines, sines = turns
@@ -88,16 +88,16 @@ def turned(projected: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
     for start in range(0, len(projected), at_once):
         rows = slice(start, start + at_once)
         queries_keys = projected[rows, :2]
-        queries_keys.copy_(_turned(queries_keys, cosines[rows], sines[rows]))
+        queries_keys.copy_(_complex_product(queries_keys, cosines[rows], sines[rows]))
     return projected
 
 
-def _turned(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
-    """x [n, 2, heads, d / heads], turned, in fp32. The second number of each pair lies half a head behind the
-    first.
+def _complex_product(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Queries and keys x [n, 2, heads, d / heads], turned, in fp32: each pair of numbers is a complex number,
+    times that of its angle. The second number of a pair lies half a head behind the first.
 
     >>> quarter = torch.tensor([0.0, 0.0]), torch.tensor([-1.0, 1.0])
-    >>> _turned(torch.tensor([3.0, 4.0]), *quarter).tolist()
+    >>> _complex_product(torch.tensor([3.0, 4.0]), *quarter).tolist()
     [-4.0, 3.0]
     """
     first, second = (exact := x.float()).chunk(2, -1)

@@ -19,7 +19,7 @@ def projected(dtype: torch.dtype) -> Tensor:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_queries_and_keys_are_turned_by_the_angles_of_their_places(dtype: torch.dtype) -> None:
-    """RoFormer, Eq. 13: a pair of numbers is one complex number, times that of its angle."""
+    """RoFormer, Eq. 15, in complex numbers: a pair of numbers times the number of its angle."""
     before, places = projected(dtype), torch.arange(ROWS) % 70
     with torch.no_grad():
         after = turned(before.clone(), _turns(places, WIDTH, 100.0, dtype))
