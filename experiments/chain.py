@@ -38,6 +38,7 @@ these. --save writes `chain_hashing.json`.
 from __future__ import annotations
 
 import argparse
+import gc
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,6 +55,7 @@ from answermill.indexing.shards.dense import find_model
 from answermill.indexing.shards.sentence_codes import StoredCode
 from answermill.pipelines.config.job_file import Job, load
 from answermill.pipelines.steps.job_plan import CheckedPlan, load_plan, load_stages
+from answermill.pipelines.steps.model_work import collect_seldom
 from answermill.pipelines.steps.models import passage_encoder
 from answermill.ranking.entry import SHIPPED
 from answermill.ranking.plan import Reranked, Stage, run_stages
@@ -200,6 +202,8 @@ def on_their_own(plans: Mapping[str, Plan], lists: Sequence[LongList], rounds: i
         if [outcome.rows() for outcome in own] != [outcome.rows() for outcome in kept]:
             raise SystemExit("the plan and its replay from --work gave different rows")
 
+    gc.freeze()  # the lists, which no job's unit has beside its own questions
+    collect_seldom()
     taken = timed({name: partial(run_stages, passages, plan.plan) for name, plan in plans.items()}, rounds)
     result: Result = {"speed_questions": len(lists)}
     for name, times in taken.items():

@@ -24,10 +24,15 @@ class ModelWork(UnitWork):
         self._command = _this_process()  # the command creates the work and sends it to workers
 
     def prepare(self) -> None:
-        # A question's candidates live as long as its unit: the collector, which looks at them all each time,
-        # finds nothing, which costs the cheap stages much of their time.
-        gc.set_threshold(*SELDOM)
+        collect_seldom()
         use_threads(command_threads() if _this_process() == self._command else WORKER_THREADS)
+
+
+def collect_seldom() -> None:
+    """Let Python's collector run as seldom as models need it: a question's candidates live as long as its
+    unit, so that it looks at them all each time and finds nothing, which costs the cheap stages much of their
+    time."""
+    gc.set_threshold(*SELDOM)
 
 
 def _this_process() -> tuple[str, int]:
