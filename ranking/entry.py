@@ -48,6 +48,10 @@ class StageBefore:
     defaults: str = ""
     """`defaults` of its settings, as JSON; '' if not known."""
 
+    def another_model(self, known: str | None) -> str:
+        """Words for a model that is not the known one, by both digests."""
+        return f"another model (its checkpoint's or index.encoder's digest was {known}, and is {self.model})"
+
 
 class StageSettings(Section):
     """One stage of the rerank plan. A reranker with further keys has a subclass that adds them."""

@@ -186,6 +186,6 @@ def _check_plan(content: WeightsFile, stages: Mapping[str, StageBefore], where: 
 
         if stage.model is not None and fitted.model != stage.model:
             raise ValueError(
-                f"{where} was fitted for another plan: {key} had the model {fitted.model}, and has "
-                f"{stage.model}; {_ADVICE}"
+                f"{where} was fitted for another plan: {key} had {stage.another_model(fitted.model)}; "
+                f"{_ADVICE}"
             )

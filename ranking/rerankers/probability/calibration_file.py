@@ -157,7 +157,7 @@ def _difference(known: PlanStage, stage: StageBefore) -> str:
     if known.reranker != stage.reranker:
         return f"the reranker {known.reranker}, and has {stage.reranker}"
     if stage.model is not None and known.model != stage.model:
-        return f"the model {known.model}, and has {stage.model}"
+        return stage.another_model(known.model)
     here = json.loads(stage.settings) if stage.settings else known.settings
     former = (json.loads(stage.defaults) if stage.defaults else {}) | known.settings
     for key in sorted({*known.settings, *here}):

@@ -214,7 +214,7 @@ def test_weights_of_another_checkpoint_or_encoder_are_refused(tmp_path) -> None:
         )
         assert (
             f"rerank.stages.2: weights_file {tmp_path}/weights.json was fitted for another plan: {key} had "
-            "the model 000" in error
+            "another model (its checkpoint's or index.encoder's digest was 000" in error
         )
 
 
@@ -257,9 +257,8 @@ def test_a_cascade_s_exits_take_weights_and_refuse_those_of_another_plan(tmp_pat
     assert "weights for 3 exits" in refused(tmp_path, *named)
     exits_file(tmp_path, "0" * 32, {"exit": 1.0})
     says = refused(tmp_path, *named)
-    assert (
-        "was fitted for another plan: exit had the model 000" in says and "`answermill weights` fits" in says
-    )
+    assert "was fitted for another plan: exit had another model (its checkpoint's or index.encoder's" in says
+    assert f"digest was {'0' * 32}, and is {digest}); " in says and "`answermill weights` fits" in says
     blended = (OVERLAP, 'reranker = "blend"\nweights_file = "weights.json"')
     exits_file(tmp_path, digest, *[{"words": 1.0}] * 2)
     assert "has weights for 2 exits; blend takes one table" in refused(tmp_path, *blended)
