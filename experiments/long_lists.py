@@ -19,6 +19,10 @@ A question whose answer is no retrieved sentence has an empty `gold`, as have al
 `dev-without-answer` and `test-without-answer`. Keys: `<set>_asked` questions,
 `<set>_questions` of them with an answer in the list, `<set>_sentences` of a list, and the recall of passages
 with an answer, in percent of all asked.
+
+--encoder builds the dense index by another model, in the fastest precision of the processor, and compares
+it with the default encoder, whose lists are built too: `<set>_<source>_r<k>_difference` is its recall less
+the default's, with a 95 % interval (`_low`, `_high`) and `_p`. --save writes `long_lists_encoder.json`.
 """
 
 from __future__ import annotations
@@ -26,9 +30,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from answermill.files.atomic_files import sha256, write_text
 from answermill.indexing.shards.dense import DEFAULT
@@ -37,7 +44,10 @@ from answermill.pipelines.engine.runner import configure_logging
 from answermill.pipelines.specs.retrieve import RETRIEVED
 from answermill.pipelines.steps import chain
 from answermill.pipelines.steps.rerank.question_groups import ranked_lists
+from answermill.ranking.evaluation.significance import compare
 from answermill.ranking.plan import to_sentences
+from answermill.ranking.transformer.devices import fast
+from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import RankedList
 from experiments.question_sets.draw import questions
 from experiments.question_sets.gold import Asked
@@ -54,6 +64,7 @@ ASKED = (*SETS, "test-without-answer", "dev-without-answer")
 REVISION = 3
 """Number to raise when the documents are built in another way, or passages get another column."""
 ENCODER, DEPTH, SHARDS, PROCESSES = DEFAULT, 100, 4, 2
+RECALLS = (1, 10, 100)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +78,14 @@ class LongList:
     lenient: frozenset[str]
 
 
-def read_lists(data: Path, work: Path, name: str) -> list[LongList]:
-    """Lists of a set, by question id; first builds those that are not in `work`.
+def read_lists(data: Path, work: Path, name: str, encoder: str | None = None) -> list[LongList]:
+    """Lists of a set, by question id; first builds those that are not in `work`. `encoder`: of the dense
+    index; ENCODER if None.
 
     Raises JobError (73) while another process is building them.
     """
     asked = {question.question_id: question for question in questions(data, name)}
-    run = retrieve(data, work)
+    run = retrieve(data, work, encoder)
     hits = RETRIEVED.open(run).where("question_id", asked)
     retrieved = {ranked.question.question_id: ranked for ranked in ranked_lists(hits)}
     return [judged(question, retrieved[key]) for key, question in sorted(asked.items())]
@@ -96,7 +108,7 @@ min_words = 1
 [index]
 shards = {shards}
 encoder = {encoder}
-precision = "fp32"
+precision = "{precision}"
 
 [retrieve]
 questions = "questions.jsonl"
@@ -107,17 +119,19 @@ processes = {processes}
 """
 
 
-def job_in(folder: Path) -> Job:
+def job_in(folder: Path, encoder: str) -> Job:
     """Job of the file in the folder. Its paths are relative to it, so that the run is the same wherever a
-    benchmark is started."""
-    text = JOB.format(shards=SHARDS, encoder=json.dumps(ENCODER), depth=DEPTH, processes=PROCESSES)
-    write_text(folder / "job.toml", text)
+    benchmark is started. ENCODER's vectors are the same on every processor, too."""
+    precision = "bf16" if encoder != ENCODER and fast("cpu") is torch.bfloat16 else "fp32"
+    settings = {"encoder": json.dumps(encoder), "precision": precision, "depth": DEPTH}
+    write_text(folder / "job.toml", JOB.format(shards=SHARDS, processes=PROCESSES, **settings))
     return load(folder / "job.toml")
 
 
-def retrieve(data: Path, work: Path) -> Path:
+def retrieve(data: Path, work: Path, encoder: str | None = None) -> Path:
     """Run folder whose retrieved/ has the questions of all sets ASKED."""
-    folder = place(data, work)
+    encoder = encoder or ENCODER
+    folder = place(data, work, encoder)
     if not (folder / "documents.jsonl").is_file():
         rows = (json.dumps(row, ensure_ascii=False) + "\n" for row in documents(data))
         write_text(folder / "documents.jsonl", "".join(rows))
@@ -126,7 +140,7 @@ def retrieve(data: Path, work: Path) -> Path:
     lines = [json.dumps(row, ensure_ascii=False) for row in asked]
     if not is_same(folder / "questions.jsonl", "\n".join(lines) + "\n"):
         write_text(folder / "questions.jsonl", "\n".join(lines) + "\n")
-    run, job = folder / "run", job_in(folder)
+    run, job = folder / "run", job_in(folder, encoder)
     before = RETRIEVED.manifest(run)
     if before is None or before.inputs["questions"] != sha256(folder / "questions.jsonl"):
         carry_out(job, run, ["ingest", "index"])
@@ -135,9 +149,9 @@ def retrieve(data: Path, work: Path) -> Path:
     return run
 
 
-def place(data: Path, work: Path) -> Path:
+def place(data: Path, work: Path, encoder: str) -> Path:
     """Folder for these files and settings; for a token copy of the data one for all benchmarks."""
-    decisive = [REVISION, ENCODER, DEPTH, SHARDS, [sha256(data / file) for file in DOCUMENT_FILES]]
+    decisive = [REVISION, encoder, DEPTH, SHARDS, [sha256(data / file) for file in DOCUMENT_FILES]]
     key = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:12]
     folder = (shared_place(data) or work) / f"lists-{key}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,23 +172,25 @@ def small_lists() -> None:
     shrink(globals(), ENCODER=small_encoder(), DEPTH=5, PROCESSES=1)
 
 
+def best_ranks(lists: Sequence[LongList]) -> dict[str, Floats]:
+    """Source → [questions]: rank of its first passage with an answer, infinite if it found none."""
+
+    def best(question: LongList, source: str) -> float:
+        hits = [c.hit for c in question.ranked.candidates if c.candidate_id in question.gold]
+        ranks = [getattr(hit, source) for hit in hits]
+        return min((float(rank) for rank in ranks if rank is not None), default=np.inf)
+
+    sources = {"bm25": "bm25_rank", "dense": "dense_rank", "fused": "rank"}
+    return {name: np.array([best(one, source) for one in lists]) for name, source in sources.items()}
+
+
 def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str]:
     """Figures of a set."""
     answered = [question for question in lists if question.gold]
-    best_ranks: dict[str, list[int]] = {source: [] for source in ("bm25", "dense", "fused")}
-    for question in answered:
-        hits = [c.hit for c in question.ranked.candidates if c.candidate_id in question.gold]
-        for source, ranks in (
-            ("bm25", [hit.bm25_rank for hit in hits]),
-            ("dense", [hit.dense_rank for hit in hits]),
-            ("fused", [hit.rank for hit in hits]),
-        ):
-            best_ranks[source] += [min(rank for rank in ranks if rank is not None)] if any(ranks) else []
-
     recalls = {
-        f"{name}_{source}_r{k}": 100 * sum(rank <= k for rank in ranks) / len(lists)
-        for source, ranks in best_ranks.items()
-        for k in (1, 10, 100)
+        f"{name}_{source}_r{k}": 100 * float(np.mean(ranks <= k))
+        for source, ranks in best_ranks(lists).items()
+        for k in RECALLS
     }
     counts = {
         f"{name}_questions_{source}": count
@@ -193,11 +209,27 @@ def figures(name: str, lists: Sequence[LongList]) -> dict[str, float | int | str
     }
 
 
+def differences(
+    name: str, default: Mapping[str, Floats], other: Mapping[str, Floats]
+) -> dict[str, float | int | str]:
+    """Recall of an encoder's lists less that of the default's, which are of the same questions."""
+    result: dict[str, float | int | str] = {}
+    for source in ("dense", "fused"):
+        for k in RECALLS:
+            before, after = ((ranks[source] <= k).astype(float) for ranks in (default, other))
+            found = compare(before, after)
+            key = f"{name}_{source}_r{k}"
+            result |= {f"{key}_difference": 100 * found.difference, f"{key}_p": found.p}
+            result |= {f"{key}_low": 100 * found.low, f"{key}_high": 100 * found.high}
+    return result
+
+
 def main() -> None:
     options = arguments(
         "long_lists",
         __doc__ or "",
         paths={"work": "folder that keeps corpus, index and lists; out/long_lists"},
+        texts={"encoder": "another dense encoder, a folder or a name"},
     )
     if options.smoke:
         small_lists()
@@ -207,9 +239,12 @@ def main() -> None:
     result: dict[str, float | int | str] = {}
     with work_folder(options, "long_lists") as work:
         for name in SETS:
-            result |= figures(name, read_lists(data, work, name))
+            lists = read_lists(data, work, name, options.encoder)
+            result |= figures(name, lists)
+            if options.encoder:
+                result |= differences(name, *map(best_ranks, (read_lists(data, work, name), lists)))
 
-    finish("long_lists", result, options.save)
+    finish("long_lists_encoder" if options.encoder else "long_lists", result, options.save)
 
 
 if __name__ == "__main__":
