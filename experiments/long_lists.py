@@ -218,10 +218,10 @@ def differences(
     for source in ("dense", "fused"):
         for k in RECALLS:
             before, after = ((ranks[source] <= k).astype(float) for ranks in (default, other))
-            found = compare(before, after)
+            gain = compare(before, after)
             key = f"{name}_{source}_r{k}"
-            result |= {f"{key}_difference": 100 * found.difference, f"{key}_p": found.p}
-            result |= {f"{key}_low": 100 * found.low, f"{key}_high": 100 * found.high}
+            result |= {f"{key}_difference": 100 * gain.difference, f"{key}_p": gain.p}
+            result |= {f"{key}_low": 100 * gain.low, f"{key}_high": 100 * gain.high}
     return result
 
 
