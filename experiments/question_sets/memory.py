@@ -3,8 +3,8 @@ plan, computes only what is new.
 
 `remember` puts it into a loaded plan. All other code of a stage runs as it is, so the rows are those of the
 plan itself, with a cascade's pruning, priors and costs. A score is found by the tokens that the model would
-read, a vector by the text, both below the digest of the model's files, so a checkpoint that is trained again
-has a new folder.
+read, a vector by the text, both below the digest of the model's files and the precision, so a checkpoint that
+is trained again has a new folder.
 """
 
 from __future__ import annotations
@@ -193,9 +193,11 @@ def remember(plan: Sequence[Stage], work: Path) -> list[Stage]:
 
 
 def remembering(cascade: Cascade, folder: Path) -> Cascade:
-    """Another cascade of the same model that looks its scores up, with costs of its own."""
+    """Another cascade of the same model that looks its scores up, with costs of its own. `folder`: of the
+    model; each precision has its own beside it."""
     twin = copy_of(cascade)
-    twin._model = cast(Any, RememberedCascade(cascade._model, folder))
+    own = folder.with_name(f"{folder.name}-{str(cascade.precision).removeprefix('torch.')}")
+    twin._model = cast(Any, RememberedCascade(cascade._model, own))
     return twin
 
 

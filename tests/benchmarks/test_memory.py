@@ -14,7 +14,7 @@ from answermill.ranking.plan import Stage, run_stages
 from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.support.support_pairs import SupportPairs
 from answermill.schemas.labels import LabelledCandidate
-from answermill.schemas.ranked import RankedList
+from answermill.schemas.ranked import RankedList, ScoredCandidate
 from experiments.question_sets.memory import Memory, RememberedEncoder, remember
 from testing.tiny import checkpoint
 
@@ -67,6 +67,18 @@ def test_nothing_is_computed_twice(
     assert run_stages(lists(TEXTS), again, "sentence") == outcomes
     with pytest.raises(TypeError):
         run_stages(lists(["a new text"]), again, "sentence")
+
+
+def test_scores_of_another_precision_are_not_taken(plan: list[Stage], tmp_path: Path) -> None:
+    def rows(precision: str, work: Path | None) -> list[list[ScoredCandidate]]:
+        stage = {"reranker": "cascade", "checkpoint": str(plan[0].checkpoint), "precision": precision}
+        stages = load_plan(Job.model_validate({"rerank": {"stages": [stage]}}))
+        stages = stages if work is None else remember(stages, work)
+        return [outcome.rows() for outcome in run_stages(lists(TEXTS), stages, "sentence")]
+
+    for precision in ("fp32", "bf16", "fp32"):
+        assert rows(precision, tmp_path) == rows(precision, None)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_scores_of_pairs_of_candidates_are_kept_too(

@@ -25,7 +25,7 @@ from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, loa
 from answermill.ranking.rerankers.cascade.exits import ExitModel, ExitRows
 from answermill.ranking.rerankers.cascade.prior import Prior, fit_exits
 from answermill.ranking.rerankers.cascade.schedule import check, dropped
-from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, in_turns
+from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, dtype_of, in_turns
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
 from answermill.schemas.arrays import Floats, Ints, StagePrecision
 from answermill.schemas.ranked import CandidateKind, RankedList
@@ -63,6 +63,8 @@ class Cascade:
         check(model.exits, self.drops)
         self.prior = Prior.of(weights, len(self.drops))
         self._device = torch.device(device or model.encoder.words.weight.device)
+        self.precision = dtype_of(precision, self._device)
+        """Type of the numbers in the products of the layers."""
         self._model = model.for_inference(self._device, precision)
         self._tokeniser = tokeniser
         self._costs: Counter[str] = Counter()
