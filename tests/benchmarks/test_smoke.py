@@ -77,6 +77,21 @@ def test_chain_measures_has_in_the_cascade_s_place(shared_data: Path, apart, mon
 
 
 @pytest.mark.nightly
+def test_lists_of_an_encoder_are_compared_with_the_default_s(
+    shared_data: Path, apart, monkeypatch, capsys
+) -> None:
+    other = importlib.import_module("testing.smoke_data").small_encoder()
+    monkeypatch.setattr(
+        sys, "argv", ["long_lists", "--smoke", "--data", str(shared_data), "--encoder", other]
+    )
+    importlib.import_module("experiments.long_lists").main()
+    result = json.loads(capsys.readouterr().out.splitlines()[-1], parse_constant=refused)
+    assert 0 <= result["dev_dense_r10"] <= 100
+    low, gain, high = (result[f"dev_dense_r10_{key}"] for key in ("low", "difference", "high"))
+    assert -100 <= low <= gain <= high <= 100 and 0 < result["dev_fused_r1_p"] <= 1
+
+
+@pytest.mark.nightly
 def test_the_paper_s_cascade_has_a_body_of_twelve_layers(
     shared_data: Path, apart, monkeypatch, capsys
 ) -> None:
