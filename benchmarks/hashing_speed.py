@@ -15,7 +15,8 @@ turns:
 Times are the processor's, milliseconds a question, medians over the rounds; a ratio is the median of the
 rounds' ratios. `speed_over_float` and `speed_over_recalculated` are of D = 768, L = 200, M = 768, the
 paper's; `max_difference` is the largest between `packed` or `packed_fine` and `float` of all runs. `gib_` is
-the memory of the paper's 24,981 answers by formula.
+the memory of the paper's 24,981 answers by formula. On a processor with AMX --save writes
+`hashing_speed_amx.json`.
 """
 
 from __future__ import annotations
@@ -167,7 +168,8 @@ def main() -> None:
     }
     result["memory_ratio"] = paper.floats / paper.bits
     result["max_difference"] = max(differences)
-    finish("hashing_speed", result | {"peak_gb": peak_gb()}, options.save)
+    name = "hashing_speed_amx" if torch.cpu.get_capabilities().get("amx_bf16") else "hashing_speed"
+    finish(name, result | {"peak_gb": peak_gb()}, options.save)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ from answermill.schemas.arrays import Floats
 from experiments.cascade_long_lists import BODY, lists_of, models, options_of, scores
 from testing.harness import finish, say, work_folder
 
-TAKES = "minutes, after cascade_long_lists"
+TAKES = "twenty minutes, after cascade_long_lists"
 MEASURED_MODELS = ("cascade",)
 DECIDED = "Nothing ships by it: on L-test nothing is chosen."
 SHARES, TAPER, BAND = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6), 0.7, 0.05
