@@ -120,10 +120,9 @@ processes = {processes}
 """
 
 
-def job_in(folder: Path, encoder: str | None = None) -> Job:
+def job_in(folder: Path, encoder: str) -> Job:
     """Job of the file in the folder. Its paths are relative to it, so that the run is the same wherever a
     benchmark is started. ENCODER's vectors are the same on every processor, too."""
-    encoder = encoder or ENCODER
     precision = "bf16" if encoder != ENCODER and fast("cpu") is torch.bfloat16 else "fp32"
     settings = {"encoder": json.dumps(encoder), "precision": precision, "depth": DEPTH}
     write_text(folder / "job.toml", JOB.format(shards=SHARDS, processes=PROCESSES, **settings))

@@ -57,7 +57,7 @@ GIVEN = ("documents", "passages", "rejects", "shards", "inputs.json")
 def job_in(folder: Path) -> Job:
     """Job of `long_lists` with L-train's questions and labels, and the default plan's stages up to the first
     that drops candidates."""
-    shared = long_lists.job_in(folder.parent)
+    shared = long_lists.job_in(folder.parent, long_lists.ENCODER)
     text = (
         (folder.parent / "job.toml")
         .read_text(encoding="utf-8")

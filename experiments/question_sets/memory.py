@@ -182,22 +182,22 @@ def remember(plan: Sequence[Stage], work: Path) -> list[Stage]:
     for stage in plan:
         reranker = stage.reranker
         if stage.checkpoint is not None:
-            folder = work / f"scores-{folder_digest(stage.checkpoint)}"
+            name = f"scores-{folder_digest(stage.checkpoint)}"
             if isinstance(reranker, Cascade):
-                reranker = remembering(reranker, folder)
+                reranker = remembering(reranker, work, name)
             elif isinstance(reranker, SupportPairs):
                 reranker = copy.copy(reranker)
-                reranker._ranker = remembering(reranker._ranker, folder)
+                reranker._ranker = remembering(reranker._ranker, work, name)
         remembered.append(replace(stage, reranker=reranker))
     return remembered
 
 
-def remembering(cascade: Cascade, folder: Path) -> Cascade:
-    """Another cascade of the same model that looks its scores up, with costs of its own. `folder`: of the
-    model; each precision has its own beside it."""
+def remembering(cascade: Cascade, work: Path, name: str) -> Cascade:
+    """Another cascade of the same model that looks its scores up, with costs of its own, in a folder of the
+    name and the precision."""
     twin = copy_of(cascade)
-    own = folder.with_name(f"{folder.name}-{str(cascade.precision).removeprefix('torch.')}")
-    twin._model = cast(Any, RememberedCascade(cascade._model, own))
+    precision = str(cascade.precision).removeprefix("torch.")
+    twin._model = cast(Any, RememberedCascade(cascade._model, work / f"{name}-{precision}"))
     return twin
 
 
