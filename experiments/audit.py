@@ -31,6 +31,7 @@ from answermill.pipelines.learn.audit.probes import probe
 from answermill.ranking.entry import SHIPPED
 from answermill.schemas.arrays import Vectors
 from answermill.schemas.labels import LabelledCandidate
+from experiments.percents import ends
 from experiments.question_sets.gold import by_hash
 from experiments.question_sets.sources import qed, squad_train
 from testing.harness import arguments, finish, say, shrink
@@ -120,8 +121,7 @@ def probe_figures(data: Path) -> Figures:
         figures |= {f"{model}_questions": probed.questions, f"{model}_p1": 100 * probed.p1}
         for name, change in probed.probes.items():
             key = f"{model}_{name}"
-            figures |= {f"{key}_difference": 100 * change.difference}
-            figures |= {f"{key}_low": 100 * change.low, f"{key}_high": 100 * change.high}
+            figures |= {f"{key}_difference": 100 * change.difference, **ends(key, change)}
         say(f"{model}: P@1 {probed.p1:.3f}")
     return figures
 

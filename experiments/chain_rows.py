@@ -14,6 +14,7 @@ from answermill.ranking.reranker import Costed
 from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import Candidate, CandidateKind
 from experiments.long_lists import LongList
+from experiments.percents import ends
 from testing.harness import say
 
 AT_ONCE = 32
@@ -58,9 +59,8 @@ def figures(name: str, row: Row, asked: int | None = None) -> Result:
     """Keys of a plan; those over all questions only if their number `asked` is given."""
     result: Result = {}
     for metric, values in (("p1", row.p1), ("mrr", row.mrr)):
-        interval = compare(np.zeros(len(values)), values)
-        result |= {f"{metric}_{name}": 100 * interval.b}
-        result |= {f"{metric}_{name}_low": 100 * interval.low, f"{metric}_{name}_high": 100 * interval.high}
+        mean, key = compare(np.zeros(len(values)), values), f"{metric}_{name}"
+        result |= {key: 100 * mean.b, **ends(key, mean)}
         if asked is not None:
             result[f"{metric}_{name}_of_asked"] = 100 * float(values.sum()) / asked
 
@@ -80,11 +80,9 @@ def comparison(name: str, default: Row, other: Row) -> Result:
         f"p_default_over_{name}": p1.p,
         f"mrr_p_default_over_{name}": mrr.p,
         f"p1_gain_over_{name}": 100 * p1.difference,
-        f"p1_gain_over_{name}_low": 100 * p1.low,
-        f"p1_gain_over_{name}_high": 100 * p1.high,
+        **ends(f"p1_gain_over_{name}", p1),
         f"mrr_gain_over_{name}": 100 * mrr.difference,
-        f"mrr_gain_over_{name}_low": 100 * mrr.low,
-        f"mrr_gain_over_{name}_high": 100 * mrr.high,
+        **ends(f"mrr_gain_over_{name}", mrr),
     }
 
 

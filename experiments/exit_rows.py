@@ -30,6 +30,7 @@ from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.exits import ExitScores
 from answermill.ranking.rerankers.cascade.schedule import relative_cost
 from answermill.schemas.arrays import Floats, Ints
+from experiments.percents import difference
 from experiments.question_sets.learnable import Questions
 
 BESIDE = ("similarity", "order")
@@ -148,6 +149,4 @@ def compared(
     """Comparison of row `name` with row `over`: difference of each question's mean over the seeds, its 95 %
     interval, and p."""
     a, b = (np.mean([seed.values[metric] for seed in rows[which]], axis=0) for which in (over, name))
-    result, key = compare(a, b), f"{test}_{name}_over_{over}"
-    yield f"{key}_difference", 100 * result.difference
-    yield from ((f"{key}_low", 100 * result.low), (f"{key}_high", 100 * result.high), (f"{key}_p", result.p))
+    yield from difference(f"{test}_{name}_over_{over}", compare(a, b)).items()

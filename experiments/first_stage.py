@@ -46,6 +46,7 @@ from answermill.schemas.ranked import Candidate, Hit, RankedList
 from experiments.corpus import wiki
 from experiments.long_lists import SETS as SETS_OF_LISTS
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.percents import ends
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder
 from experiments.retrieval import is_right, questions
@@ -184,14 +185,10 @@ def lost(lists: Sequence[LongList], name: str, depth: int | None) -> dict[str, f
         for ranked, gold in cut:
             after = run_stages([ranked], stages, "sentence")[0].kept
             missed.append(gold.isdisjoint(c.candidate_id for c in after.candidates[:KEPT]))
-        interval = compare(np.zeros(len(cut)), np.array(missed, np.float64))
+        lost = compare(np.zeros(len(cut)), np.array(missed, np.float64))
         key = f"lost_at_{KEPT}_of_{name}_{ranker}"
-        result |= {
-            key: 100 * interval.b,
-            f"{key}_low": 100 * interval.low,
-            f"{key}_high": 100 * interval.high,
-        }
-        say(f"{key} {100 * interval.b:.2f} ({100 * interval.low:.2f} to {100 * interval.high:.2f})")
+        result |= {key: 100 * lost.b, **ends(key, lost)}
+        say(f"{key} {100 * lost.b:.2f} ({100 * lost.low:.2f} to {100 * lost.high:.2f})")
 
     return result | {f"lost_at_{KEPT}_of_{name}": result[f"lost_at_{KEPT}_of_{name}_plan"]}
 

@@ -40,6 +40,7 @@ from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import Candidate
 from experiments import chain
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.percents import ends, gain
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, remember
 from testing.harness import arguments, finish, say, shrink, work_folder
@@ -99,9 +100,8 @@ def shares(columns: Mapping[str, Floats]) -> Result:
     """Key → mean of its column in percent, with its bootstrapped interval."""
     result: Result = {}
     for key, column in columns.items():
-        interval = compare(np.zeros(len(column)), column)
-        result |= {key: 100 * interval.b}
-        result |= {f"{key}_low": 100 * interval.low, f"{key}_high": 100 * interval.high}
+        share = compare(np.zeros(len(column)), column)
+        result |= {key: 100 * share.b, **ends(key, share)}
     return result
 
 
@@ -118,17 +118,6 @@ def figures(name: str, labelled: Floats, judged: Floats) -> Result:
         f"{share.right} of {wrong} wrong ones are right"
     )
     return result
-
-
-def gain(name: str, judged: Floats, default: Floats) -> Result:
-    compared = compare(judged, default)
-    key = f"p1_judged_gain_over_{name}"
-    return {
-        key: 100 * compared.difference,
-        f"{key}_low": 100 * compared.low,
-        f"{key}_high": 100 * compared.high,
-        f"{key}_p": compared.p,
-    }
 
 
 def order(place: tuple[str, ...]) -> tuple[str, bytes]:
@@ -170,7 +159,7 @@ def measured(
             three = values(best, lists, right, DEPTH)
             result |= shares(dict(zip(("success3_default", "success3_judged_default"), three, strict=True)))
         else:
-            result |= gain(name, judged, of_default)
+            result |= gain(f"p1_judged_gain_over_{name}", compare(judged, of_default))
 
         for question in lists:
             key = question.asked.question_id

@@ -49,6 +49,7 @@ from answermill.ranking.plan import to_sentences
 from answermill.ranking.transformer.devices import fast
 from answermill.schemas.arrays import Floats
 from answermill.schemas.ranked import RankedList
+from experiments.percents import difference
 from experiments.question_sets.draw import questions
 from experiments.question_sets.gold import Asked
 from experiments.question_sets.sources import DOCUMENT_FILES, documents
@@ -218,10 +219,7 @@ def differences(
     for source in ("dense", "fused"):
         for k in RECALLS:
             before, after = ((ranks[source] <= k).astype(float) for ranks in (default, other))
-            gain = compare(before, after)
-            key = f"{name}_{source}_r{k}"
-            result |= {f"{key}_difference": 100 * gain.difference, f"{key}_p": gain.p}
-            result |= {f"{key}_low": 100 * gain.low, f"{key}_high": 100 * gain.high}
+            result |= difference(f"{name}_{source}_r{k}", compare(before, after))
     return result
 
 

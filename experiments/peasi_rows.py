@@ -26,6 +26,7 @@ from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, Pass
 from answermill.ranking.rerankers.peasi.peasi_model import load
 from answermill.schemas.arrays import Bools, Floats
 from answermill.schemas.labels import LabelledPassage
+from experiments.percents import gain
 from experiments.question_sets.memory import Memory, encoded, remember
 
 Questions = Sequence[Sequence[LabelledPassage]]
@@ -218,9 +219,6 @@ def compared(key: str, a: Floats, b: Floats) -> dict[str, float | str]:
     """
     c = compare(a, b)
     return {
-        key: 100 * c.difference,
-        f"{key}_low": 100 * c.low,
-        f"{key}_high": 100 * c.high,
-        f"{key}_p": c.p,
+        **gain(key, c),
         f"{key}_shows": "ahead" if c.low > 0 else "behind" if c.high < 0 else "no difference",
     }

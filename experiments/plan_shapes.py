@@ -31,6 +31,7 @@ from answermill.pipelines.config.job_file import load
 from answermill.ranking.evaluation.significance import compare
 from answermill.schemas.arrays import Floats
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.percents import ends
 from experiments.plan_weights import Fitting
 from testing.harness import arguments, finish, say, shrink, work_folder
 from testing.smoke_data import small_plan
@@ -95,12 +96,8 @@ def figures(name: str, plan: Judged, ships: Judged) -> Result:
     result |= {f"left_{name}": 100 * plan.left, f"layer_tokens_{name}": plan.layer_tokens}
     if plan is not ships:
         for metric, a, b in (("p1", ships.p1, plan.p1), ("mrr", ships.mrr, plan.mrr)):
-            gain = compare(a, b)
-            result |= {f"{metric}_gain_{name}": 100 * gain.difference, f"{metric}_p_{name}": gain.p}
-            result |= {
-                f"{metric}_gain_{name}_low": 100 * gain.low,
-                f"{metric}_gain_{name}_high": 100 * gain.high,
-            }
+            gain, key = compare(a, b), f"{metric}_gain_{name}"
+            result |= {key: 100 * gain.difference, **ends(key, gain), f"{metric}_p_{name}": gain.p}
     say(", ".join(f"{key} {value:,.2f}" for key, value in result.items()))
     return result
 

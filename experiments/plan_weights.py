@@ -35,6 +35,7 @@ from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
 from answermill.schemas.ranked import CandidateKind
 from experiments.chain_rows import layer_tokens
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.percents import ends
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, remember
 from testing.harness import arguments, finish, say, shrink, work_folder
@@ -147,8 +148,7 @@ def figures(key: str, fit: Fit) -> dict[str, float | int | str]:
     result: dict[str, float | int | str] = {f"{key}_questions": fit.questions}
     for metric, short in (("P@1", "p1"), ("MRR", "mrr")):
         blend = fit.blend[metric]
-        result |= {f"{short}_{key}": 100 * blend.value}
-        result |= {f"{short}_{key}_low": 100 * blend.low, f"{short}_{key}_high": 100 * blend.high}
+        result |= {f"{short}_{key}": 100 * blend.value, **ends(f"{short}_{key}", blend)}
         result[f"{short}_{key}_best_alone"] = 100 * fit.alone[fit.best][metric].value
     return result
 

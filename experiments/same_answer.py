@@ -36,6 +36,7 @@ from answermill.ranking.rerankers.baselines.same_answer import SameAnswer, group
 from answermill.ranking.rerankers.blend.fitting import held_out
 from answermill.schemas.ranked import RankedList
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.percents import gain
 from experiments.plan_weights import NAMES
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, remember
@@ -96,8 +97,7 @@ def gain_figures(lists: Sequence[LongList], read: Sequence[RankedList]) -> Figur
     for metric, short in (("P@1", "p1"), ("MRR", "mrr")):
         comparison = compare_shared(without[metric], with_count[metric])
         figures |= {short: 100 * comparison.a, f"{short}_with_count": 100 * comparison.b}
-        figures |= {f"{short}_gain": 100 * comparison.difference, f"{short}_gain_p": comparison.p}
-        figures |= {f"{short}_gain_low": 100 * comparison.low, f"{short}_gain_high": 100 * comparison.high}
+        figures |= gain(f"{short}_gain", comparison)
     several = [next(s.score for s in r.candidates[0].stages if s.stage == COUNT) > 0 for r in read]
     return figures | {"several_pages": 100 * float(np.mean(several))}
 

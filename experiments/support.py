@@ -32,6 +32,7 @@ from answermill.ranking.rerankers.blend.score_columns import RETRIEVED
 from answermill.ranking.rerankers.registry import find
 from answermill.schemas.ranked import RankedList
 from experiments.long_lists import LongList, read_lists, small_lists
+from experiments.percents import gain
 from experiments.plan_weights import NAMES
 from experiments.question_sets.gold import drawn
 from experiments.question_sets.memory import RememberedEncoder, remember
@@ -92,11 +93,9 @@ def gain_figures(lists: Sequence[LongList], read: Sequence[RankedList]) -> Figur
     for arm, added in ARMS.items():
         with_them = held_out(read, labels, [*names, *added])
         for metric, short in (("P@1", "p1"), ("MRR", "mrr")):
-            gain = compare_shared(without[metric], with_them[metric])
-            key = f"{short}_gain_{arm}"
-            figures |= {short: 100 * gain.a, f"{short}_{arm}": 100 * gain.b}
-            figures |= {key: 100 * gain.difference, f"{key}_p": gain.p}
-            figures |= {f"{key}_low": 100 * gain.low, f"{key}_high": 100 * gain.high}
+            compared = compare_shared(without[metric], with_them[metric])
+            figures |= {short: 100 * compared.a, f"{short}_{arm}": 100 * compared.b}
+            figures |= gain(f"{short}_gain_{arm}", compared)
     return figures
 
 
