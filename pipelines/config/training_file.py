@@ -34,6 +34,7 @@ from answermill.pipelines.config.local_paths import local_path
 from answermill.pipelines.config.toml_file import SettingsFile
 from answermill.pipelines.config.toml_file import keys as section_keys
 from answermill.ranking.entry import FileName, Training, TrainingSettings, checkpoint_at
+from answermill.ranking.evaluation.metrics import check_metric
 from answermill.ranking.rerankers.registry import trainings
 from answermill.schemas.section import Count, Section
 
@@ -144,6 +145,12 @@ class Train(Section):
         "auto", description="where it trains; 'auto' = CUDA if there is a device"
     )
 
+    @field_validator("metric")
+    @classmethod
+    def _check_metric(cls, metric: str) -> str:
+        check_metric(metric)
+        return metric
+
 
 class TrainJob(SettingsFile):
     """A whole training. One further section, which the registry declares, says what is trained."""
@@ -246,8 +253,10 @@ def _settings(section: str, table: Any, choices: Mapping[str, Training]) -> Trai
     name = table.get("reranker") if isinstance(table, Mapping) else None
     if name is not None and name not in choices:
         near = difflib.get_close_matches(str(name), choices, n=1)
-        suggestion = f"; did you mean {near[0]!r}?" if near else ""
-        message = f"unknown reranker {name!r}{suggestion} Known here: {', '.join(choices)}"
+        message = f"unknown reranker {name!r}" + (f"; did you mean {near[0]!r}?" if near else ".")
+        if name in trainings():
+            message = f"{name!r} is trained by a section [{trainings()[name].section}], not by this one."
+        message += f" Known here: {', '.join(choices)}"
         error = PydanticCustomError("unknown_reranker", "{message}", {"message": message})
         raise _refusal([InitErrorDetails(type=error, loc=(section, "reranker"), input={})])
     settings = (choices[name] if name else next(iter(choices.values()))).settings

@@ -134,8 +134,10 @@ def by_question(rows: Iterable[LabelledCandidate]) -> Iterator[list[LabelledCand
 
 
 def _refuse_unreadable(path: Path) -> None:
-    """Raise JobError (65) where the first lines of a file that no format recognises cannot be read as text:
-    it may be packed, a spreadsheet, or of another encoding."""
+    """Raise JobError (65) where a file that no format recognises is empty, or its first lines cannot be read
+    as text: it may be packed, a spreadsheet, or of another encoding."""
+    if not path.stat().st_size:
+        raise JobError(f"{path}: the file is empty", BAD_DATA)
     if not path.name.endswith(".parquet"):
         deque(islice(lines(path), _TRIED), maxlen=0)
 

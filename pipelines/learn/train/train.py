@@ -34,6 +34,7 @@ from answermill.pipelines.runs.manifests.run_folder import differences, shortene
 from answermill.pipelines.runs.watch.progress import print_line, progress, reading
 from answermill.pipelines.steps.models import device_of, emulates, use_threads
 from answermill.ranking.entry import file_names, resolve
+from answermill.ranking.rerankers.baselines.same_answer import folded
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, train
@@ -42,6 +43,9 @@ from answermill.ranking.training.update.processes import NoCard, Processes, toge
 from answermill.ranking.training.update.speed import Speed, share_of_peak
 from answermill.ranking.transformer.devices import native_precision
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage
+
+FILE = "file "
+"""Beginning of the name of a file among a training's settings."""
 
 
 def run(job: TrainJob, out: Path, events: bool = False) -> Iterator[str]:
@@ -113,7 +117,8 @@ def _run(
     learn, dev = (
         [rows for name in names for rows in _questions(job, name)] for names in (job.data.train, job.data.dev)
     )
-    yield f"{_sizes(job.data.train, learn)}; dev {_sizes(job.data.dev, dev)}"
+    in_both = _asked_in_both(learn, dev)
+    yield f"{_sizes(job.data.train, learn)}; dev {_sizes(job.data.dev, dev)}{in_both}"
     logits: Sequence[npt.NDArray[np.float32]] = ()
 
     if job.distil is not None:
@@ -134,10 +139,11 @@ def _run(
         )
     parameters = sum(p.numel() for p in built.task.model.parameters() if p.requires_grad)
     yield f"{job.trained.title}: {parameters:,} parameters; {built.description}"
+    description = f"{built.description}{in_both}"
 
     def describe(history: History, speed: Speed) -> None:
         write_curves(out, history, job.train.metric)
-        lines = card(job, history, parameters, description=built.description, digests=digests, speed=speed)
+        lines = card(job, history, parameters, description=description, digests=digests, speed=speed)
         write_text(out / CARD, "\n".join(lines) + "\n")
 
     try:
@@ -167,6 +173,7 @@ def _complete(out: Path, new: History, processes: Processes) -> History | None:
             raise JobError(f"{out} holds something else; give another --out, or delete it", OUTPUT_EXISTS)
     elif former.fingerprint != new.fingerprint:
         clauses = list(differences(former.settings, new.settings, "")) if former.settings else []
+        clauses.sort(key=lambda clause: clause.startswith(FILE))  # another folder has other files too
         difference = shortened(clauses) or "its settings or files were others"
         raise JobError(
             f"{out} holds another training: {difference}; give another --out, or delete it", OUTPUT_EXISTS
@@ -298,6 +305,22 @@ def _sizes(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate 
     )
 
 
+def _asked_in_both(
+    learn: Sequence[Sequence[LabelledCandidate | LabelledPassage]],
+    dev: Sequence[Sequence[LabelledCandidate | LabelledPassage]],
+) -> str:
+    """Clause about the dev questions that the training questions hold too, but for letter case, punctuation
+    and white space; '' if there is none."""
+    known = {folded(rows[0].question) for rows in learn}
+    shared = sum(folded(rows[0].question) in known for rows in dev)
+    if not shared:
+        return ""
+    return (
+        f"; {shared:,} of the {len(dev):,} dev questions are also learnt from, so that the dev score says "
+        "too much"
+    )
+
+
 def _summary(job: TrainJob, history: History) -> str:
     best = history.best
     assert best is not None
@@ -310,5 +333,5 @@ def _decisive(job: TrainJob, digests: Mapping[str, str]) -> dict[str, Any]:
     files."""
     tables = without_folders(job)
     data = {key: value for key, value in tables["data"].items() if key not in ("name", "licence")}
-    files = {f"file {n}, {Path(file).name},": digest for n, (file, digest) in enumerate(digests.items(), 1)}
+    files = {f"{FILE}{n}, {Path(file).name},": digest for n, (file, digest) in enumerate(digests.items(), 1)}
     return {**tables, "data": data, **files}

@@ -64,10 +64,18 @@ def differences(there: Any, here: Any, key: str, sides: tuple[str, str] = ("ther
         for former, new in zip(there, here, strict=True):
             yield from differences(former, new, f"{key}.{stage_name(new)}", sides)
     elif there != here:
-        if all(isinstance(value, str) and re.fullmatch("[0-9a-f]{32,64}", value) for value in (there, here)):
+        by_side = dict(zip(sides, (there, here), strict=True))
+        known = {side: value for side, value in by_side.items() if value is not None}
+        if not all(map(_is_digest, known.values())):
+            yield f"{key} = {_short(there)} {sides[0]}, {_short(here)} {sides[1]}"
+        elif len(known) == 2:
             yield f"{key} has other content"
         else:
-            yield f"{key} = {_short(there)} {sides[0]}, {_short(here)} {sides[1]}"
+            yield f"{key} is only {next(iter(known))}"
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{32,64}", value) is not None
 
 
 def shortened(clauses: Sequence[str]) -> str:

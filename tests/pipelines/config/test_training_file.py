@@ -67,6 +67,15 @@ def test_a_key_of_another_reranker_is_refused_with_its_name(tmp_path: Path, rera
             "unknown reranker 'cosine'; did you mean 'cosinet'? Known here: compare_aggregate",
         ),
         (
+            '[transformer]\nreranker = "cosinet"\n',
+            "transformer.reranker: 'cosinet' is trained by a section [model], not by this one. Known here: "
+            "cascade, multihead, pointwise",
+        ),
+        (
+            '[model]\nreranker = "cosinet"\n[train]\nmetric = "map"\n',
+            "train.metric: unknown metric 'map'; known: MAP, MRR, ",
+        ),
+        (
             '[trian]\nepochs = 1\n[model]\nreranker = "cosinet"\n',
             "unknown key trian; did you mean 'train'? Known here: ",
         ),

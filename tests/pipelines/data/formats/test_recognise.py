@@ -76,7 +76,7 @@ def test_bytes_folders_missing_files_and_other_parquet_are_no_data_set(tmp_path)
 
 
 def test_what_cannot_be_read_is_refused_with_the_forms_there_are(tmp_path):
-    path = put(tmp_path / "x.txt", "Just a text.\n")
+    path, empty = put(tmp_path / "x.txt", "Just a text.\n"), put(tmp_path / "empty.csv", "")
 
     for arguments, says, code in [
         ((tmp_path / "none.tsv",), "none.tsv: no such file", INPUT_MISSING),
@@ -85,6 +85,7 @@ def test_what_cannot_be_read_is_refused_with_the_forms_there_are(tmp_path):
             r"x.txt: not recognised as a data set; name its form, one of: wikiqa, .*parquet",
             BAD_DATA,
         ),
+        ((empty,), "empty.csv: the file is empty", BAD_DATA),
         ((path, "webqa"), "x.txt: unknown form 'webqa'; known: wikiqa", USAGE),
     ]:
         with pytest.raises(JobError, match=says) as raised:

@@ -252,7 +252,6 @@ def test_a_checkpoint_without_vectors_makes_them_again_from_their_transformer(fo
         ("model.form='gru'", SETTINGS, "model.form: Input should be 'pointwise', 'list'"),
         ("model.fliters=3", SETTINGS, "unknown key model.fliters; did you mean 'filters'?"),
         ("model.vectors='source'", SETTINGS, "vectors.txt is a file of vectors, which must be stored"),
-        ("train.metric='map'", SETTINGS, "unknown metric 'map'"),
         ("train.learning_rate=1e30", 65, "the loss is"),
     ],
 )
@@ -260,6 +259,18 @@ def test_what_cannot_be_meant_is_refused(folder: Path, override: str, code: int,
     with pytest.raises(JobError) as e:
         list(run(load_job(folder / "train.toml", [override]), folder / "out"))
     assert (e.value.code, says in str(e.value)) == (code, True), str(e.value)
+
+
+def test_dev_questions_that_are_learnt_from_are_said_on_the_card_too(folder: Path) -> None:
+    """The same words in other letters are the same question."""
+    rows = [("d0", "WHO SANG IT?", 0), ("d1", "Who left ?", 1)]
+    lines = [f"{name}\t{question}\tShe sang it .\t{n}" for name, question, left in rows for n in (0, 1)]
+    (folder / "dev.tsv").write_text("question_id\tquestion\tsentence\tlabel\n" + "\n".join(lines) + "\n")
+    job = load_job(folder / "train.toml", ["data.dev=['dev.tsv']"])
+    said = "1 of the 2 dev questions are also learnt from, so that the dev score says too much"
+    assert next(run(job, folder / "out")).endswith(said)
+    list(run(job, folder / "out"))
+    assert said in (folder / "out" / "README.md").read_text()
 
 
 def test_another_content_of_the_vector_file_is_another_training(folder: Path) -> None:
@@ -409,7 +420,8 @@ def test_another_tokenizer_of_the_encoder_is_another_training(
     monkeypatch.chdir(elsewhere)
     body = (folder if near == "training file" else elsewhere) / "tiny"
     write_body(body)
-    job = load_job(write_transformer(folder, more='exits = [1, 2]\nencoder = "tiny"', epochs=1))
+    file = write_transformer(folder, more='exits = [1, 2]\nencoder = "tiny"', epochs=1)
+    job = load_job(file)
     list(run(job, folder / "out"))
     with (body / "tokenizer.json").open("a") as tokenizer:
         tokenizer.write("\n")
@@ -418,6 +430,13 @@ def test_another_tokenizer_of_the_encoder_is_another_training(
         JobError, match=r"holds another training: file \d, tokenizer\.json, has other content"
     ):
         list(run(job, folder / "out"))
+
+    # Another body is named before its files.
+    says = (
+        r"holds another training: transformer\.encoder = 'tiny' there, 'none' here, file \d, .* is only there"
+    )
+    with pytest.raises(JobError, match=says):
+        list(run(load_job(file, ["transformer.encoder='none'"]), folder / "out"))
 
 
 def test_a_checkpoint_s_training_goes_on_with_other_data(folder: Path) -> None:
