@@ -25,6 +25,7 @@ from answermill.pipelines.data.formats import FORMATS
 from answermill.pipelines.look.answers.best_answers import best_answers
 from answermill.pipelines.specs.registry import folder_specs
 from answermill.pipelines.specs.rerank import RERANK
+from answermill.pipelines.specs.shipped_plans import PLANS
 from answermill.pipelines.steps.job_plan import check_stages
 from answermill.ranking.rerankers.registry import RERANKERS
 from docs import generate
@@ -146,6 +147,11 @@ def test_there_are_commands_to_run():
 def test_the_two_commands_that_start_everything_are_in_the_makefile(target):
     assert f"    make {target} " in README
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def test_the_table_of_plans_has_each_one_that_ships() -> None:
+    section = PAGES[ROOT / "docs" / "jobs.md"].partition("**A plan by name.**")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| `([\w-]+)` \|", section, re.MULTILINE) == list(PLANS)
 
 
 def test_the_readme_is_short_and_the_job_in_it_is_the_sample_s():
