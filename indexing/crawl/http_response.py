@@ -24,7 +24,8 @@ BLANK_LINE = re.compile(rb"\r?\n\r?\n")
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _STATUS = re.compile(rb"[\r\n\t ]*(?:HTTP(?:[/\d][^\s<]*)?|ICY)[ \t]+(\d{3})(?!\d)", re.IGNORECASE)
 """Status line as browsers read it, whatever version it names; radio servers call the protocol ICY."""
-_NEXT_STATUS = re.compile(rb"HTTP/\d(?:\.\d)? \d{3}\b")
+_STATUS_LINE = re.compile(rb"HTTP/\d(?:\.\d)? \d{3}\b")
+"""Status line as the standard has it."""
 
 
 def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rejected:
@@ -32,8 +33,7 @@ def page(place: Place, fields: Mapping[str, str], block: bytes) -> RawPage | Rej
     kind = fields["warc-type"].lower()
     content_type, body = fields.get("content-type", ""), block
     identified = declared_type(fields.get("warc-identified-payload-type", ""))
-    is_http = content_type.lower().startswith("application/http") or _STATUS.match(block) is not None
-    if is_http and (kind == "response" or not content_type):
+    if _has_http_header(kind, content_type, block):
         response = _response(place, block)
         if isinstance(response, Rejected):
             return response
@@ -81,6 +81,15 @@ def _may_be_page(name: str) -> bool:
     return name in (HTML, PLAIN) or is_xml(name)
 
 
+def _has_http_header(kind: str, content_type: str, block: bytes) -> bool:
+    """True if the block is what a server sent. That of a response is, in whatever form its status stands; a
+    resource without a type only if it begins as HTTP does, since a text may begin with "HTTP 404"; and a
+    conversion never is."""
+    if kind == "response":
+        return content_type.lower().startswith("application/http") or _STATUS.match(block) is not None
+    return kind != "conversion" and not content_type and _STATUS_LINE.match(block) is not None
+
+
 def _response(place: Place, block: bytes) -> tuple[dict[str, str], bytes] | Rejected:
     """Header and body of the last response of a block: interim ones (1xx) stand before it, and a proxy's
     answer to CONNECT, which has no body."""
@@ -108,7 +117,7 @@ def _response(place: Place, block: bytes) -> tuple[dict[str, str], bytes] | Reje
 def _is_connected(status: bytes, header: bytes, body: bytes) -> bool:
     """True for the answer of a proxy that is connected now: another response follows it."""
     is_bare = status.startswith(b"2") and b"\ncontent-type" not in header.lower()
-    return is_bare and _NEXT_STATUS.match(body) is not None
+    return is_bare and _STATUS_LINE.match(body) is not None
 
 
 def header_fields(lines: bytes, joined: bool = False) -> dict[str, str]:

@@ -21,8 +21,11 @@ _UNSEEN = re.compile(
 joiners."""
 _BREAKS = re.compile("[\t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _JOINERS = re.compile("[\u200c\u200d]+")
-_JOINED = re.compile("[\u0590-\u1cff\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001ffff]")
-"""Letters of scripts that are spelt with joiners, such as Persian and Hindi; and emoji."""
+_JOINED = re.compile(
+    "[\u0590-\u1cff\u2194\u2195\u2600-\u27bf\u2b1b\ua800-\ud7ff\ufb1d-\ufefc\U00010000-\U0001ffff]"
+)
+"""Letters of scripts that are spelt with joiners, such as Persian and Hindi; and emoji, among them symbols
+such as U+2642 (Unicode Technical Standard 51)."""
 
 
 def normalise(text: str) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,9 @@ from answermill.schemas import plug_ins
 
 LEAST_DISK_GB = 5
 TORCH = "'torch>=2.10,<3'"
+_OF_EXTRA = re.compile(r"""([\w.-]+).*;.*\bextra == ['"]([\w-]+)['"]""")
+_ELSEWHERE = ("base", "spark", "test")
+"""Extras for work on the package, and the one of the line `base`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,8 @@ class Requirement:
 
 
 def examine(folder: Path) -> Iterator[Requirement]:
-    """Look at the package, Java, Lucene, FAISS, GPU, the default model, the base model, spaCy, Beam, cores,
-    the disk of `folder`, and plug-ins."""
+    """Look at the package, Java, Lucene, FAISS, GPU, the default model, the base model, spaCy, Beam, the
+    package's extras, cores, the disk of `folder`, and plug-ins."""
     yield Requirement("AnswerMill", "ok", revision())
     yield _java()
     yield _lucene()
@@ -48,6 +53,7 @@ def examine(folder: Path) -> Iterator[Requirement]:
     yield _base_model()
     yield _package("spaCy", ("spacy",), "pip install spacy")
     yield _package("Beam", ("apache-beam",), "pip install apache-beam")
+    yield from _extras(importlib.metadata.requires("answermill") or ())
     yield Requirement("cores", "ok", str(os.cpu_count()))
     yield _disk(folder)
     yield from _plug_ins()
@@ -144,6 +150,27 @@ def _base_model() -> Requirement:
     return Requirement(
         what, "none", f"no {BASE.name}, which only models that began with it need: {BASE.install}"
     )
+
+
+def _extras(requirements: Sequence[str]) -> Iterator[Requirement]:
+    """The extras whose packages are all installed, and the others. `requirements` of the package, as its
+    metadata has them: 's3fs>=2025.10; extra == "s3"'."""
+    packages: dict[str, list[str]] = defaultdict(list)
+    for line in requirements:
+        if match := _OF_EXTRA.match(line):
+            packages[match[2]].append(match[1])
+
+    absent: dict[bool, list[str]] = {False: [], True: []}
+    for extra in sorted(packages.keys() - set(_ELSEWHERE)):
+        states = [_package(extra, (package,), "").state for package in packages[extra]]
+        absent["missing" in states].append(extra)
+    there, missing = ", ".join(absent[False]), ", ".join(absent[True])
+
+    if there:
+        yield Requirement("extras", "ok", there)
+    if missing:
+        install = f"pip install 'answermill[{missing.replace(' ', '')}]'"
+        yield Requirement("extras", "none", f"no {missing}; a command that needs one says so: {install}")
 
 
 def _disk(folder: Path) -> Requirement:

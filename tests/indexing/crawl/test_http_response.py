@@ -158,6 +158,21 @@ def test_nothing_of_the_transport_is_left_in_a_page(tmp_path: Path, header: byte
     assert isinstance(outcome, RawPage) and (outcome.body, outcome.content_type) == (HTML, "text/html")
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("conversion", b"HTTP 404 errors explained"),
+        ("conversion", b"HTTP/1.1 404 is what a server says"),
+        ("resource", b"HTTP 404 errors explained"),
+    ],
+)
+def test_a_text_that_begins_like_a_status_line_is_no_answer_of_a_server(
+    tmp_path: Path, kind: str, text: bytes
+) -> None:
+    records, _ = read(tmp_path / "a.warc", record(kind, text, ""))
+    assert isinstance(records[0], RawPage) and records[0].body == text
+
+
 def test_a_record_without_a_type_that_holds_a_response_is_read_as_one(tmp_path: Path) -> None:
     records, _ = read(tmp_path / "a.warc", record("resource", http(), ""))
     assert isinstance(records[0], RawPage) and records[0].body == HTML

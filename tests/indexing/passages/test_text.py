@@ -57,7 +57,7 @@ def test_joiners_stay_inside_words_that_are_spelt_with_them() -> None:
     persian, hindi, emoji = (
         "\u0645\u06cc\u200c\u0631\u0648\u062f",
         "\u0915\u094d\u200d\u0937",
-        "\U0001f469\u200d\U0001f680",
+        "\U0001f469\u200d\U0001f680 \U0001f937\u200d\u2642\ufe0f \U0001f642\u200d\u2194\ufe0f",
     )
     assert normalise(f"{persian} {hindi} {emoji}") == f"{persian} {hindi} {emoji}"
     assert normalise(f"\u200c{persian}\u200d Auf\u200clage {hindi}\u200d") == f"{persian} Auflage {hindi}"

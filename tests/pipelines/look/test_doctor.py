@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from answermill.pipelines.look.doctor import Requirement, examine
+from answermill.pipelines.look.doctor import Requirement, _extras, examine
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, torch: str | None) -> Requirement:
@@ -42,6 +42,24 @@ def test_a_build_for_processors_is_replaced_by_a_command_that_can_be_typed(
         build.remedy == "pip install --force-reinstall --index-url https://pypi.org/simple 'torch>=2.10,<3'"
     )
     assert gpu(monkeypatch, "2.10.0").state == "ok"
+
+
+def test_the_extras_that_lack_a_package_are_listed_with_what_to_type() -> None:
+    there, absent = _extras(
+        [
+            "numpy>=2",
+            'numpy>=2; python_version < "4" and extra == "arrays"',
+            'torch>=2; extra == "models"',
+            'none-such>=1; extra == "models"',
+            "no-other>=1; extra == 'b'",
+            "no-other>=1; extra == 'test'",
+        ]
+    )
+    assert there == Requirement("extras", "ok", "arrays")
+    assert absent.state == "none"
+    assert absent.detail.endswith(
+        "b, models; a command that needs one says so: pip install 'answermill[b,models]'"
+    )
 
 
 @pytest.mark.skipif(
