@@ -36,6 +36,7 @@ from answermill.ranking.rerankers.hashing.bits import Attention, Codes, pack, si
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Packed
+from benchmarks.cascade_speed import over
 from testing.harness import arguments, finish, peak_gb, say, shrink
 
 TAKES = "on a quiet machine"
@@ -111,11 +112,6 @@ def measure(
     ]
 
     return taken, float(max(differences))
-
-
-def over(slow: list[float], quick: list[float]) -> float:
-    """Factor of speed: the median over rounds."""
-    return statistics.median(a / b for a, b in zip(slow, quick, strict=True))
 
 
 @torch.inference_mode()

@@ -46,7 +46,6 @@ from answermill.schemas.arrays import Precision
 from answermill.schemas.ranked import RankedList
 from benchmarks.sample import gold, right
 from experiments.exit_rows import at_exit, exit_scores, figures, row
-from experiments.question_sets.gold import drawn
 from experiments.question_sets.learnable import Questions, answered
 from testing.harness import arguments, finish, run_command, say, shrink
 from testing.smoke_data import small_checkpoint, small_encoder
@@ -65,12 +64,6 @@ QUESTIONS, PAIRS = {"wikiqa": 243, "selqa": 100}, 400
 SETS = {"wikiqa": "wikiqa/wikiqa-test.parquet", "selqa": "selqa/selqa-test.parquet"}
 PLANS = {"base": "base.toml", "default": "job.toml"}
 PADDED_ROWS = 16
-
-
-def some(lists: Questions, number: int) -> Questions:
-    """At most `number` of the questions, drawn by hash."""
-    names = set(drawn((rows[0].question_id for rows in lists), number))
-    return [rows for rows in lists if rows[0].question_id in names]
 
 
 def quality(name: str, lists: Questions) -> dict[str, float]:
@@ -149,7 +142,7 @@ def on_sets(data: Path) -> dict[str, float]:
     """Figures of both models on the test sets."""
     result: dict[str, float] = {}
     for name, file in SETS.items():
-        result |= quality(name, some(answered(data / file), QUESTIONS[name]))
+        result |= quality(name, answered(data / file, QUESTIONS[name]))
     return result
 
 

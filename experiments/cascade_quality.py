@@ -45,7 +45,6 @@ from experiments.exit_rows import (
     row,
     sequential_rows,
 )
-from experiments.question_sets.gold import drawn
 from experiments.question_sets.learnable import Questions, answered
 from testing.harness import arguments, finish, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
@@ -60,17 +59,6 @@ ALPHAS = (0.3, 0.4, 0.5)
 QUESTIONS, DEV_QUESTIONS = 600, 400
 OTHERS = {"squad": "squad/squad-sent-test.parquet", "selqa": "selqa/selqa-test.parquet"}
 MONOLITHIC = f"mt{DEPTH}"
-
-
-def questions(path: Path, most: int | None = None) -> Questions:
-    """Answerable questions of a data set, or `most` of them."""
-    return answered(path) if most is None else some(answered(path), most)
-
-
-def some(lists: Questions, number: int) -> Questions:
-    """Questions drawn by hash, and so from all of a set's documents."""
-    names = set(drawn((rows[0].question_id for rows in lists), number))
-    return [rows for rows in lists if rows[0].question_id in names]
 
 
 def rows_of(tables: dict[str, ExitScores]) -> dict[str, Row]:
@@ -148,7 +136,7 @@ def trained_and_measured(data: Path, work: Path) -> dict[str, float | int | str]
     rows = adapted(data, work)
     rows |= renamed(rows, sampling, "cascade")
     tests = {"wikiqa": rows, "transferred": transferred(work, answered(data / "wikiqa/wikiqa-test.parquet"))}
-    tests |= {name: transferred(work, questions(data / path, QUESTIONS)) for name, path in OTHERS.items()}
+    tests |= {name: transferred(work, answered(data / path, QUESTIONS)) for name, path in OTHERS.items()}
 
     for test, test_rows in tests.items():
         result[f"{test}_questions"] = len(test_rows["monolithic"][0].values["map"])

@@ -54,10 +54,9 @@ from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import Candidate, RankedList
 from benchmarks.cascade_speed import SET, Ours, lists_of, name_of, over, scores, timed
-from experiments.cascade_quality import some
 from experiments.engine_peers import Pairs, Peer, peers
 from experiments.exit_rows import values
-from experiments.question_sets.learnable import Questions, answered
+from experiments.question_sets.learnable import Questions, answered, some_of
 from testing.harness import arguments, finish, say, shrink
 from testing.smoke_data import small_checkpoint
 
@@ -224,7 +223,7 @@ def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[
         say(f"{name}: int8 is left out: {e}")
     lists = lists_of(data / SET, QUESTIONS[name], CANDIDATES)
     learnt = answered(data / "wikiqa/wikiqa-train.parquet")
-    calibration = pairs_of(ranked_of(some(learnt, CALIBRATION // 5)))[:CALIBRATION]
+    calibration = pairs_of(ranked_of(some_of(learnt, CALIBRATION // 5)))[:CALIBRATION]
 
     for threads, number in {"one": 1, "all": os.cpu_count() or 1}.items():
         torch.set_num_threads(number)
@@ -236,7 +235,7 @@ def figures(name: str, data: Path, folder: Path, rounds: int) -> Iterator[tuple[
             yield from speeds(key, ours, ways, mixed(lists, mix), TRIAL[name], rounds)
         if threads == "one" and name in QUALITY:
             test: list[list[LabelledCandidate]] = answered(data / "wikiqa/wikiqa-test.parquet")
-            yield from quality(name, ours, ways, some(test, min(len(test), QUALITY[name])))
+            yield from quality(name, ours, ways, some_of(test, min(len(test), QUALITY[name])))
 
 
 def results_file(precision: torch.dtype, can: Mapping[str, object], names: Sequence[str]) -> str:

@@ -33,9 +33,6 @@ from answermill.schemas.arrays import Floats, Ints
 from experiments.percents import difference
 from experiments.question_sets.learnable import Questions
 
-BESIDE = ("similarity", "order")
-"""Names of a candidate's scores without a cross-encoder: columns of `beside`."""
-
 
 class Row(NamedTuple):
     """Metric → its value for each question; and the cost, layers × candidates relative to a whole pass of the

@@ -53,9 +53,8 @@ from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
-from experiments.cascade_quality import some
 from experiments.exit_rows import Row, compared, figures, values
-from experiments.question_sets.learnable import answered, learnable
+from experiments.question_sets.learnable import answered, learnable, some_of
 from testing.harness import arguments, finish, revision, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_encoder
 
@@ -176,7 +175,7 @@ def prepare(data: Path, work: Path) -> None:
         if (work / f"{name}-dev.parquet").is_file():
             continue
         rows: list[LabelledCandidate] = []
-        for pool in some(list(by_question(read_dataset(data / SETS[name].dev))), DEV_QUESTIONS):
+        for pool in some_of(list(by_question(read_dataset(data / SETS[name].dev))), DEV_QUESTIONS):
             wrong = [row.candidate_id for row in pool if not row.label][:DEV_POOL]
             short = (row for row in pool if row.label or row.candidate_id in wrong)
             rows += [replace(row, position=position) for position, row in enumerate(short)]
@@ -241,7 +240,7 @@ def measured(data: Path, name: str, reranker: Reranker) -> dict[str, Floats]:
     together, so that an answer in many pools is encoded once."""
     settings = SETS[name]
     lists = list(by_question(read_dataset(data / settings.test)))
-    lists = lists if settings.questions is None else some(lists, settings.questions)
+    lists = lists if settings.questions is None else some_of(lists, settings.questions)
     questions = [rows for rows in lists if any(row.label for row in rows)]
     scores: list[float] = []
 

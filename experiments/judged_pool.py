@@ -120,6 +120,11 @@ def figures(name: str, labelled: Floats, judged: Floats) -> Result:
     return result
 
 
+def judged_gain(name: str, judged: Floats, default: Floats) -> Result:
+    """What the default plan gains over another one, as judged."""
+    return dict(gain(f"p1_judged_gain_over_{name}", compare(judged, default)))
+
+
 def order(place: tuple[str, ...]) -> tuple[str, bytes]:
     return place[0], hashlib.sha256("\0".join(place).encode()).digest()
 
@@ -159,7 +164,7 @@ def measured(
             three = values(best, lists, right, DEPTH)
             result |= shares(dict(zip(("success3_default", "success3_judged_default"), three, strict=True)))
         else:
-            result |= gain(f"p1_judged_gain_over_{name}", compare(judged, of_default))
+            result |= judged_gain(name, judged, of_default)
 
         for question in lists:
             key = question.asked.question_id

@@ -49,7 +49,6 @@ from answermill.ranking.evaluation.significance import compare
 from answermill.schemas.arrays import Floats
 from answermill.schemas.labels import LabelledCandidate
 from experiments import cascade_trainings, hashing_quality, multihead_trainings
-from experiments.cascade_quality import some
 from experiments.cascade_trainings import DEPTH
 from experiments.exit_rows import Row, compared, figures
 from experiments.multihead_quality import Models, dev_score
@@ -68,7 +67,7 @@ from experiments.multihead_trainings import (
     train_other,
     write_logits,
 )
-from experiments.question_sets.learnable import answered, learnable
+from experiments.question_sets.learnable import answered, learnable, some_of
 from testing.harness import arguments, finish, print_results, processes, say, shrink, trained_by, work_folder
 from testing.smoke_data import small_checkpoint, small_encoder
 
@@ -104,7 +103,7 @@ def prepare(data: Path, work: Path) -> None:
                 continue
             lists = answered(data / getattr(files, "learn" if split == "train" else split))
             lists = learnable(data, lists) if split == "train" else lists
-            lists = lists if name == "wikiqa" or number is None else some(lists, number)
+            lists = lists if name == "wikiqa" or number is None else some_of(lists, number)
             with replacing(file) as temporary:
                 pq.write_table(LabelledCandidate.table([row for rows in lists for row in rows]), temporary)
 

@@ -23,7 +23,8 @@ from answermill.ranking.entry import SHIPPED
 from answermill.ranking.rerankers.cascade.replay import replay
 from answermill.ranking.rerankers.cascade.schedule import grid
 from answermill.schemas.labels import LabelledCandidate
-from experiments.cascade_quality import DEV_QUESTIONS, questions
+from experiments.cascade_quality import DEV_QUESTIONS
+from experiments.question_sets.learnable import answered
 from testing.harness import arguments, finish, say, seconds
 
 MEASURED_MODELS = ("cascade",)
@@ -42,7 +43,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         for split in ("dev", "test"):
-            every = questions(options.data / f"squad/squad-sent-{split}.parquet")
+            every = answered(options.data / f"squad/squad-sent-{split}.parquet")
             lists = every[:QUESTIONS] if options.smoke else every[DEV_QUESTIONS:][:QUESTIONS]
             rows = [row for rows in lists for row in rows]
             pq.write_table(LabelledCandidate.table(rows), Path(folder) / f"{split}.parquet")

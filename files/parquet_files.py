@@ -1,4 +1,5 @@
-"""Opening of a user's Parquet files, with an error for a schema that is nested too deeply.
+"""Opening of a user's Parquet files, with an error for a schema that is nested too deeply; and which of
+Arrow's errors are of a file's content.
 
 Arrow follows nested columns by recursion, as deep as the file states, and the process ends when its stack is
 full. So the list of columns is read here first. It is a part of the footer, in Thrift's compact protocol, and
@@ -15,6 +16,9 @@ import pyarrow.parquet as pq
 
 from answermill.files.store import read_range
 
+DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""Errors that Arrow raises about a damaged file; the last about a column's name. See
+`raise_unless_damage`."""
 DEEPEST = 100
 """Largest depth of nested groups in a schema. A list or a map counts two."""
 
@@ -33,6 +37,12 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     """
     check_depth(path)
     return pq.ParquetFile(path, page_checksum_verification=True)
+
+
+def raise_unless_damage(error: Exception) -> None:
+    """Raise a disk error again; Arrow's errors about a file's content have no error number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
 
 
 def check_depth(path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
+from testing.command import call
 
 JOB = """
 [ingest]
@@ -41,12 +41,6 @@ def finished(small_run, tmp_path):
     """A copy of the small finished run, to be tampered with."""
     shutil.copytree(small_run.parent, tmp_path / "sample")
     return tmp_path / "sample"
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def refused(capsys, *arguments: object) -> tuple[int, str]:

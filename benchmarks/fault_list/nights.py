@@ -7,11 +7,10 @@ import shutil
 from typing import Any
 
 from benchmarks.fault_list.damage import all_of, manifest_emptied, removed, written
-from benchmarks.fault_list.fault import Fault, Harm, Place, nothing, same_rows_in
+from benchmarks.fault_list.fault import Fault, Harm, Place, nothing
 from benchmarks.fault_list.machine import locked
 
 NIGHT, JOIN = "night JOB --runs WORK/runs --night b", "run JOB --out WORK/new --join"
-SOUND_RUNS = same_rows_in("work/runs/b")
 
 
 def good_night(record: Any = None) -> Harm:

@@ -8,15 +8,22 @@ from pathlib import Path
 from answermill.pipelines.data.formats import by_question, read_dataset
 from answermill.schemas.labels import LabelledCandidate
 from experiments.question_sets import draw
-from experiments.question_sets.gold import Asked, canonical
+from experiments.question_sets.gold import Asked, canonical, drawn
 from experiments.train_lists import without_test_answers
 
 Questions = list[list[LabelledCandidate]]
 
 
-def answered(path: Path) -> Questions:
-    """Questions of a data set that have an answer."""
-    return [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
+def answered(path: Path, most: int | None = None) -> Questions:
+    """Questions of a data set that have an answer, or `most` of them."""
+    lists = [rows for rows in by_question(read_dataset(path)) if any(row.label for row in rows)]
+    return lists if most is None else some_of(lists, most)
+
+
+def some_of(lists: Questions, number: int) -> Questions:
+    """At most `number` of the questions, drawn by hash, and so from all of a set's documents."""
+    names = set(drawn((rows[0].question_id for rows in lists), number))
+    return [rows for rows in lists if rows[0].question_id in names]
 
 
 def learnable(data: Path, lists: Questions) -> Questions:

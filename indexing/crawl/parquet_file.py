@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from answermill.files.parquet_files import open_parquet
+from answermill.files.parquet_files import DAMAGE, open_parquet, raise_unless_damage
 from answermill.indexing.crawl.raw_page import WHOLE, Place, Range, RawPage
 from answermill.indexing.crawl.rows import COLUMNS, row_page
 from answermill.schemas.corpus import Rejected
 
-_DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)  # the last for a column's name
 # pytz's error for a zone that it does not know is a KeyError.
 _UNREADABLE = (ValueError, OverflowError, LookupError, pa.ArrowException)
 _MOST_LOST = 10_000_000  # rows of a damaged row group that are believed, and become a reject each
@@ -32,8 +31,8 @@ def parquet_pages(path: Path, name: str, within: Range = WHOLE) -> Iterator[RawP
     try:
         file = open_parquet(path)
         columns = [column for column in file.schema_arrow.names if column in COLUMNS]
-    except _DAMAGE as e:
-        _raise_unless_damage(e)
+    except DAMAGE as e:
+        raise_unless_damage(e)
         if not start:
             yield Place(name, 0).rejected("broken_record", f"the file cannot be opened: {e}"[:300])
         return
@@ -75,8 +74,8 @@ def _group_pages(
                     else row_page(place, values)
                 )
                 row += 1
-    except _DAMAGE as e:
-        _raise_unless_damage(e)
+    except DAMAGE as e:
+        raise_unless_damage(e)
         problem = str(e)
 
     # Rows that the footer counts and the group does not hold become one reject each.
@@ -129,9 +128,3 @@ def _is_known(zone: str) -> bool:
     except _UNREADABLE:
         return False
     return True
-
-
-def _raise_unless_damage(error: Exception) -> None:
-    """Raise a disk error again; Arrow's errors about a file's content have no error number."""
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error

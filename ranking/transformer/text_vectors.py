@@ -93,15 +93,9 @@ class PackedTransformer:
         return Arriving(hidden.float() if first_only else pool(hidden, tokens))
 
 
-def why_not_packed(folder: Path) -> str | None:
-    """Reason why the packed encoder does not compute what Hugging Face's own forward gives for this folder;
-    None if it does."""
-    tokeniser = packed_tokeniser(folder, 512)
-    return tokeniser if isinstance(tokeniser, str) else None
-
-
 def packed_tokeniser(folder: Path, limit: int) -> Tokeniser | str:
-    """Tokenizer of a folder that the packed encoder computes, or the reason why it does not."""
+    """Tokenizer of a folder that the packed encoder computes as Hugging Face's own forward does, or why it
+    does not."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     try:
         shape = Shape.of(config)

@@ -5,10 +5,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-import pytest
-
-from answermill.__main__ import main
-
 SET = "Q: Who sang it?\n+ It was he.\n- Zzz.\nQ: Where?\n- Brr.\n+ Over there.\n"
 
 OWN = '''
@@ -27,12 +23,6 @@ class Longest:
     def rerank(self, lists):
         return [order_by(each, [len(c.text) for c in each.candidates], "Longest") for each in lists]
 '''
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def run_of(small_run: Path, folder: Path) -> Path:

@@ -13,20 +13,14 @@ import pytest
 from cyclopts import Parameter
 
 import answermill as am
-from answermill.__main__ import main
 from answermill.commands import BY_HAND, COMMANDS, _options, function_name
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.errors import OUTPUT_EXISTS, USAGE, JobError
 from answermill.schemas.labels import LabelledCandidate
+from testing.command import call
 
 APP = command_line()
 ALL = [name for name in APP if not name.startswith("-")]
-
-
-def code_of(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -64,7 +58,7 @@ def test_a_function_says_what_its_command_prints(small_run: Path, capsys: pytest
         ("columns", "scored"),
         ("keys", "rerank"),
     ):
-        assert code_of(name, *arguments) == 0
+        assert call(name, *arguments) == 0
         printed = capsys.readouterr().out
         said = getattr(am, name)(*arguments)
         assert str(said) == printed.rstrip("\n") and said.code == 0

@@ -16,7 +16,7 @@ from experiments.judged_pool import (
     SHEET,
     best_of,
     figures,
-    gain,
+    judged_gain,
     place_of,
     sheet_cells,
     values,
@@ -65,7 +65,7 @@ def test_the_share_of_the_wrong_ones_that_are_right_has_its_interval() -> None:
     low, high = (float(result[f"wrong_but_right_default_{end}"]) for end in ("low", "high"))
     assert low == pytest.approx(4.56, abs=0.01) and high == pytest.approx(69.94, abs=0.01)  # Wilson, 1 of 4
     assert result["p1_default"] == 60 and result["p1_judged_default"] == 70
-    assert gain("other", labelled, judged)["p1_judged_gain_over_other"] == pytest.approx(10)
+    assert judged_gain("other", labelled, judged)["p1_judged_gain_over_other"] == pytest.approx(10)
 
 
 def test_a_plan_without_a_wrong_one_has_no_share() -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from answermill.files.parquet_files import open_parquet
+from answermill.files.parquet_files import DAMAGE, open_parquet
 from answermill.pipelines.data.formats.format import FileHead, Format, TableOptions
 from answermill.pipelines.data.formats.rows_in_order import Row
 from answermill.pipelines.data.inputs.columns import CANDIDATES, Columns
-from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, parquet_rows
+from answermill.pipelines.data.inputs.parquet_batches import parquet_rows
 from answermill.pipelines.data.inputs.tables import id_of
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.schemas.labels import OPTIONAL, RETRIEVAL, LabelledCandidate

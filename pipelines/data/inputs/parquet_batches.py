@@ -9,16 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from answermill.files.parquet_files import open_parquet
+from answermill.files.parquet_files import DAMAGE, open_parquet, raise_unless_damage
 from answermill.files.store import fetch
 from answermill.indexing.crawl.values import EXACT
 from answermill.pipelines.data.inputs.text_lines import bad
 from answermill.pipelines.errors import BAD_DATA, JobError
 
 ROWS = 8_192  # in memory at a time
-DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""Errors that Arrow raises about a damaged file; the last about a column's name. See
-`raise_unless_damage`."""
 
 
 def parquet_batches(
@@ -116,12 +113,6 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 def _is_view(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string_view(kind))
-
-
-def raise_unless_damage(error: Exception) -> None:
-    """Raise a disk error again; Arrow's errors about a file's content have no error number."""
-    if isinstance(error, OSError) and error.errno is not None:
-        raise error
 
 
 def _check(path: Path, first: int, batch: pa.RecordBatch) -> None:

@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from answermill.files.atomic_files import write_text
-from answermill.files.parquet_files import open_parquet
+from answermill.files.parquet_files import DAMAGE, open_parquet, raise_unless_damage
 from answermill.files.remote import as_path
 from answermill.files.store import fetch
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.data.inputs.parquet_batches import DAMAGE, raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import Evaluation, evaluate
 from answermill.pipelines.learn.evaluate.reference_labels import texts_of

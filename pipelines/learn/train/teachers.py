@@ -19,9 +19,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from answermill.files.parquet_files import open_parquet
+from answermill.files.parquet_files import open_parquet, raise_unless_damage
 from answermill.indexing.passages.text import fold
-from answermill.pipelines.data.inputs.parquet_batches import raise_unless_damage
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, JobError
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches

@@ -28,9 +28,9 @@ from answermill.indexing.shards.dense import (
     load_encoder,
 )
 from answermill.pipelines.steps.models import load_transformer
-from answermill.ranking.transformer.packing import Packed
+from answermill.ranking.transformer.packing import Packed, Tokeniser
 from answermill.ranking.transformer.padded import PaddedTransformer
-from answermill.ranking.transformer.text_vectors import PackedTransformer, why_not_packed
+from answermill.ranking.transformer.text_vectors import PackedTransformer, packed_tokeniser
 from testing.family_models import change_json
 from testing.tiny import write_dense
 
@@ -170,7 +170,7 @@ def test_a_model_that_is_not_packed_runs_in_hugging_faces_own_forward(tmp_path: 
     for name in ("tokenizer.json", "vocab.txt"):
         shutil.copy(find_model(DEFAULT) / name, tmp_path)
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
-    assert "deberta-v2" in str(why_not_packed(tmp_path))
+    assert "deberta-v2" in str(packed_tokeniser(tmp_path, 64))
     assert isinstance(load_transformer(tmp_path, 64, "cpu", "fp32"), PaddedTransformer)
 
     assert isinstance(load_transformer(find_model(DEFAULT), 64, "cpu", "fp32"), PackedTransformer)
@@ -247,9 +247,9 @@ def test_what_the_packed_encoder_would_compute_otherwise_is_not_given_to_it(
     tmp_path: Path, file: str, change: dict[str, object], reason: str
 ) -> None:
     folder = write_dense(tmp_path)
-    assert why_not_packed(folder) is None
+    assert isinstance(packed_tokeniser(folder, 64), Tokeniser)
     (folder / file).write_text(json.dumps(json.loads((folder / file).read_text()) | change))
-    assert reason in str(why_not_packed(folder))
+    assert reason in str(packed_tokeniser(folder, 64))
 
 
 def test_a_question_is_nearest_to_its_answer(encoder: Encoder) -> None:
@@ -412,7 +412,7 @@ def test_case_and_length_are_those_of_sentence_transformers(lowers: bool, tmp_pa
     theirs = SentenceTransformer(str(folder), device="cpu")
     encoder = load_encoder(load_transformer, str(folder))
     expected = np.stack([theirs.encode(text) for text in TEXTS])
-    assert theirs.max_seq_length == 16 and why_not_packed(folder) is None
+    assert theirs.max_seq_length == 16 and isinstance(packed_tokeniser(folder, 16), Tokeniser)
     assert encoder.encode_sentences(TEXTS) == pytest.approx(expected, abs=1e-5)
 
     # Without it, capitals are unknown words.

@@ -9,22 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config import job_file, training_file
 from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.learn.evaluate.tune import UNIFORM
+from testing.command import call
 
 COMMANDS = {
     name: command for name, command in command_line().resolved_commands().items() if not name.startswith("-")
 }
-
-
-def call(*arguments: str) -> int:
-    with pytest.raises(SystemExit) as e:
-        main(arguments)
-    return int(e.value.code or 0)
 
 
 def help_of(name: str, option: str) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.cli.ending import STOPPED, Command, message_of, run_to_the_end
 from answermill.pipelines.errors import BAD_DATA, IO, UNEXPECTED, JobError
+from testing.command import call
 
 ROOT = Path(__file__).parents[3]
 QUIET = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -26,12 +26,6 @@ def ended(work) -> int:
     """The exit code of a command that does `work`."""
     with pytest.raises(SystemExit) as e:
         run_to_the_end(work, is_process=False)
-    return int(e.value.code or 0)
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
     return int(e.value.code or 0)
 
 

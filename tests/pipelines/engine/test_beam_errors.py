@@ -8,12 +8,12 @@ import traceback
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.engine.beam_errors import error_in, restored_errors
 from answermill.pipelines.engine.protocol import Units
 from answermill.pipelines.engine.runner import open_engine
 from answermill.pipelines.errors import BAD_DATA, IO, UNAVAILABLE, JobError
 from answermill.pipelines.revision import revision
+from testing.command import call
 from tests.made_steps import NoUnits
 
 
@@ -126,12 +126,6 @@ def run(small_run, tmp_path):
     for name in ("questions", "questions_rejects", "retrieved", "scored", "labels"):
         shutil.rmtree(tmp_path / "small" / "run" / name)
     return tmp_path / "small" / "run"
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def test_a_damaged_shard_in_a_worker_process_exits_with_65(run, capfd):

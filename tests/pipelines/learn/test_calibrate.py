@@ -10,21 +10,15 @@ from statistics import median
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
 from answermill.pipelines.specs.rerank import ANSWERS, RERANK, SCORED
 from answermill.pipelines.steps.rerank.rerank import check
 from answermill.ranking.rerankers.probability.calibration_file import CalibrationFile
+from testing.command import call
 
 PLAN = '[[rerank.stages]]\nreranker = "overlap"\nkeep = 12\n'
 PROBABILITY = '[[rerank.stages]]\nreranker = "probability"\ncalibration_file = "calibration.json"\n'
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def reranked(small_run: Path, folder: Path, plan: str) -> Path:

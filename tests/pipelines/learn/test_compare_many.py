@@ -7,11 +7,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.learn.compare_many import compare_many
 from answermill.pipelines.learn.evaluate.compare import compare_files
 from answermill.ranking.evaluation.significance import holm
 from answermill.schemas.labels import LabelledCandidate
+from testing.command import call
 
 
 @pytest.fixture
@@ -28,12 +28,6 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         lines = [f"q{n} Q0 q{n}-{c} 0 {float(c == best(n))} x\n" for n in range(20) for c in range(2)]
         Path(f"{name}.run").write_text("".join(lines))
     return ["wrong.run", "right.run", "half_&_half.run"]
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def test_holm_is_never_below_p_nor_above_bonferroni() -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.cli import run_commands
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
 from answermill.pipelines.look.status import status
@@ -22,6 +21,7 @@ from answermill.pipelines.runs.watch.live import RUNNING, Running
 from answermill.pipelines.specs.index import INDEX
 from answermill.pipelines.specs.ingest import INGEST, IngestCounts
 from answermill.schemas.corpus import Rejected
+from testing.command import call
 from tests.pipelines.look.report.written_run import commit
 
 REJECT = Rejected("web.warc.gz", 7, "", "https://a.example/", "too_short", "3 words")
@@ -66,12 +66,6 @@ def test_a_folder_is_a_run_once_a_command_works_there(tmp_path: Path) -> None:
     working = Running("node3", "anna", 17, began=0.0, seen=0.0, every_s=3.0)
     (tmp_path / RUNNING).write_text(json.dumps(asdict(working)), encoding="utf-8")
     assert {state for _, state in states(tmp_path).values()} == {"not there"}
-
-
-def call(*words: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 def test_json_has_the_state_the_command_and_the_folders(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import answermill as am
-from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import SETTINGS, JobError
 from answermill.pipelines.nights.night_folder import Nights
@@ -19,17 +18,12 @@ from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.clock import record
 from answermill.pipelines.specs.index import INDEX
 from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, IngestCounts
+from testing.command import call
 from testing.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import commit
 
 PAGE = "Page {n} tells of the quick brown fox that jumps over {n} lazy dogs by the river."
 SETTINGS_OF_INGEST = 'min_words = 5\nlanguage = ""\nsince = "latest"\n[workers]\nprocesses = 1\n'
-
-
-def call(*words: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.errors import INPUT_MISSING, INTERRUPTED, TERMINATED, USAGE, WORSE
 from answermill.pipelines.nights.night_folder import Nights
 from answermill.pipelines.nights.trends import bars
@@ -19,15 +18,10 @@ from answermill.pipelines.runs.watch.clock import record
 from answermill.pipelines.specs.index import INDEX
 from answermill.pipelines.specs.ingest import INGEST, IngestCounts
 from answermill.schemas.corpus import Rejected
+from testing.command import call
 from tests.pipelines.look.report.written_run import commit
 
 REJECT = Rejected("web.warc.gz", 7, "", "https://a.example/", "too_short", "3 words")
-
-
-def call(*words: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 def ingested(run: Path, rejects: int, ended: float) -> None:

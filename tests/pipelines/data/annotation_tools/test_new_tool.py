@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.data import annotation_tools
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, USAGE
 from answermill.pipelines.specs.collect import LABELS
+from testing.command import call
 
 MODULE = """
 import json
@@ -40,13 +40,6 @@ a\tWho sang it?\tNobody knows.\t0
 b\tWhere was it?\tNot here.\t0
 b\tWhere was it?\tIt was where you look.\t1
 """
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    assert isinstance(e.value.code, int)
-    return e.value.code
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import answermill as am
-from answermill.__main__ import main
 from answermill.pipelines.data.recipes.job_recipe import JobChoices
+from testing.command import call
 
 LISTS = (
     "question_id,question,doc_id,title,sentence,label\n"
@@ -27,12 +27,6 @@ ASKED = {
 }
 PARAGRAPH = {"context": "The dam is high. It was completed in 1970.", "qas": [ASKED]}
 SQUAD = {"data": [{"title": "The dam", "paragraphs": [PARAGRAPH]}]}
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def rows(file: Path) -> list[dict[str, Any]]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.data import formats as datasets
 from answermill.pipelines.data.formats import read_dataset, recognise
 from answermill.pipelines.data.formats.format import Format
 from answermill.pipelines.errors import USAGE, JobError
+from testing.command import call
 from tests import test_docs
 from tests.changed_package import ChangedPackage, with_lines
 
@@ -55,13 +55,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setitem(datasets.FORMATS, "toy", module.FORMAT)
     (tmp_path / "set.toy").write_text(TOY)
     return tmp_path / "set.toy"
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    assert isinstance(e.value.code, int)
-    return e.value.code
 
 
 def test_a_new_format_is_recognised_and_its_options_are_options_of_the_command(

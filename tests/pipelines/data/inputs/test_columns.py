@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import answermill as am
-from answermill.__main__ import main
 from answermill.files.atomic_files import sha256
 from answermill.pipelines.config.job_file import Retrieve, load
 from answermill.pipelines.config.training_file import load_job
@@ -24,6 +23,7 @@ from answermill.pipelines.specs.retrieve import QUESTIONS as ASKED
 from answermill.pipelines.specs.retrieve import RETRIEVE
 from answermill.pipelines.steps.annotate.annotate import known_labels
 from answermill.pipelines.steps.retrieve import retrieve
+from testing.command import call
 
 SET = "nr\tfrage\tsatz\turteil\n7\twho is a\tOne two.\t0\n7\twho is a\tThree four.\t1\n"
 NAMES = ("question_id=nr", "question=frage", "text=satz", "label=urteil")
@@ -32,12 +32,6 @@ NAMES = ("question_id=nr", "question=frage", "text=satz", "label=urteil")
 def put(path, text):
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import random
 import shutil
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -29,8 +30,12 @@ from answermill.pipelines.specs.propagate import SENTENCE_LABELS
 from answermill.schemas.corpus import Document, Question
 from answermill.schemas.labels import LabelledPassage, SentenceLabel
 from answermill.schemas.ranked import Hit
+from testing import command
 from tests.documents import document_of
 from tests.made_steps import Rows, made_step, report
+
+call = partial(command.call, "passages")
+
 
 SPLITTER = Splitter(words=12)
 
@@ -560,12 +565,6 @@ def test_the_command_reads_a_run_of_dpr_passages(tmp_path: Path, capsys) -> None
     rows = LabelledPassage.rows(pq.read_table(tmp_path / "out/train.parquet"))
     assert {row.question_id for row in rows if row.source == "retrieved"} == {"q0", "q1", "q2", "q3"}
     assert ingest_settings(DOCUMENTS.open(run)).passage_tokens == 60
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main(["passages", *map(str, arguments)])
-    return int(e.value.code or 0)
 
 
 def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp_path: Path, capsys) -> None:

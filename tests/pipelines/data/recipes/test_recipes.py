@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.config.input_files import check_files
 from answermill.pipelines.config.job_file import Propagate, load
 from answermill.pipelines.config.training_file import TrainJob, load_job
@@ -17,14 +16,9 @@ from answermill.pipelines.steps.chain import steps_of
 from answermill.pipelines.steps.job_plan import plan_settings
 from answermill.ranking.entry import SHIPPED
 from answermill.schemas.labels import LabelledCandidate
+from testing.command import call
 
 RECIPES = sorted(path.stem for path in FOLDER.glob("*.toml"))
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def test_there_are_recipes():

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.learn.audit import audit as module
 from answermill.ranking.entry import SHIPPED
+from testing.command import call
 
 ROWS = [
     ("q1", "Who is it?", "It is Ann.", 1),
@@ -35,12 +35,6 @@ def training(tmp_path: Path) -> Path:
     return table(
         tmp_path / "training.tsv", [("r1", "who is it", "it is Ann", 1), ("r1", "who is it", "x", 0)]
     )
-
-
-def call(*words: str | Path) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 def test_shared_questions_and_answers_are_told_and_written(

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.learn.evaluate.blend_weights import fit_exits_of, fit_run
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
@@ -20,6 +19,7 @@ from answermill.pipelines.steps.rerank.question_groups import ranked_lists
 from answermill.ranking.plan import run_stages
 from answermill.ranking.rerankers.blend.weights import FitOptions, WeightsFile
 from answermill.ranking.rerankers.cascade.cascade import Cascade, fit_prior
+from testing.command import call
 from testing.tiny import checkpoint
 
 PLAN = """
@@ -37,12 +37,6 @@ keep = 30
 ENCODER = '[index]\nencoder = "{}"\n'
 BLEND = '[[rerank.stages]]\nreranker = "blend"\nweights_file = "weights.json"\n'
 NAMES = ("words", "similarity", "bm25")
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.files.model_files import STATE
 from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, SETTINGS
@@ -14,12 +14,9 @@ from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, sav
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Shape
 from answermill.ranking.transformer.packing import Tokeniser
+from testing import command
 
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main(["export", *map(str, arguments)])
-    return int(e.value.code or 0)
+call = partial(command.call, "export")
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ unknown."""
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,11 @@ from answermill.ranking.checkpoint import Int8Loss
 from answermill.ranking.entry import TransformerStage
 from answermill.ranking.reranker import Resources
 from answermill.ranking.rerankers.registry import find, known
+from testing import command
 from testing.tiny import checkpoint as write_checkpoint
 
+call = partial(command.call, "int8")
 SETTING = ["precision=int8"]
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main(["int8", *map(str, arguments)])
-    return int(e.value.code or 0)
 
 
 @pytest.fixture

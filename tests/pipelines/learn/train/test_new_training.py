@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from answermill.__main__ import main
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.ranking.rerankers import registry
+from testing.command import call
 
 PACKAGE = {
     "__init__.py": """
@@ -151,12 +151,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stop.txt").write_text("on\nthe\n")
     (tmp_path / "train.toml").write_text(JOB)
     return tmp_path
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def test_it_is_trained_and_evaluated_through_the_command_line(

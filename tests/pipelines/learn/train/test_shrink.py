@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.files.model_files import SUMS
 from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, USAGE
 from answermill.pipelines.learn.train.dev_score import DevScore
 from answermill.pipelines.learn.train.shrink import SHARES
 from answermill.ranking.checkpoint import Int8Loss
 from answermill.ranking.rerankers.cascade.cascade_model import load_pointwise
+from testing import command
 from testing.tiny import checkpoint as write_checkpoint
 from testing.tiny import write_body
 
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main(["shrink", *map(str, arguments)])
-    return int(e.value.code or 0)
+call = partial(command.call, "shrink")
 
 
 def table(shown: str) -> list[tuple[str, float, float]]:

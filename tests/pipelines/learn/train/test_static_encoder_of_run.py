@@ -5,26 +5,22 @@ from __future__ import annotations
 
 import json
 from contextlib import redirect_stdout
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from answermill.__main__ import main
 from answermill.files.model_files import SUMS, check_sums
 from answermill.indexing.shards.dense import Encoder, Vectors
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, SETTINGS
 from answermill.pipelines.steps.models import dense_encoder
+from testing import command
 from testing.tiny import write_dense
 
+call = partial(command.call, "static-encoder")
 TEXTS = ["A cave within the ice.", "What is circular motion?", "wind", "Who sang it? " * 90]
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main(["static-encoder", *map(str, arguments)])
-    return int(e.value.code or 0)
 
 
 def table(shown: str) -> dict[str, tuple[float, float]]:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.look.estimate.plan_in_words import _WORDS, after_exits, stages_in_words
 from answermill.pipelines.look.estimate.rates import Rates
 from answermill.pipelines.specs.shipped_plans import PLANS
 from answermill.ranking.rerankers.registry import RERANKERS
+from testing.command import call
 
 JOB = '[retrieve]\nquestions = "missing.tsv"\ndepth = 20\n[rerank]\nplan = "{plan}"\n'
 
@@ -20,12 +20,6 @@ JOB = '[retrieve]\nquestions = "missing.tsv"\ndepth = 20\n[rerank]\nplan = "{pla
 def job_file(folder: Path, plan: str = "default") -> Path:
     (folder / "job.toml").write_text(JOB.format(plan=plan))
     return folder / "job.toml"
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def test_every_reranker_of_ours_has_words() -> None:

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, strategies
 
-from answermill.__main__ import main
 from answermill.files.atomic_files import sha256
 from answermill.files.sealed_json import write_sealed
 from answermill.files.store import put, remove_tree
@@ -29,6 +28,7 @@ from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.runs.watch.clock import CLOCK
 from answermill.pipelines.specs.annotate import TASKS
+from testing.command import call
 from testing.object_store import ObjectStore
 
 
@@ -43,12 +43,6 @@ def wrong(run: Path) -> list[str]:
     findings = list(files.check(lambda size: None))
     unreadable = {finding.path.rpartition("/")[0] for finding in files.unreadable}
     return [str(finding) for finding in (*findings, *sums.check(files.manifests, unreadable))]
-
-
-def call(*words: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 def files(run: Path) -> dict[str, bytes]:

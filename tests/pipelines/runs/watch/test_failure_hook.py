@@ -10,19 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, USAGE
 from answermill.pipelines.runs.watch.failure_hook import FailureFacts, OnFailure, run_hook
 from answermill.schemas import plug_ins
+from testing.command import call
 
 FACTS = FailureFacts(66, "no such file", "job.toml", "runs/2026-01-01", "run")
 JOB = '[ingest]\ninput = ["missing.warc.gz"]\n'
-
-
-def call(*words: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 @pytest.fixture

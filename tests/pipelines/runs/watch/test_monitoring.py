@@ -17,23 +17,17 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from answermill.__main__ import main
 from answermill.pipelines.cli.streams import write_lines
 from answermill.pipelines.errors import INPUT_MISSING
 from answermill.pipelines.runs.watch import live, log_lines
 from answermill.pipelines.runs.watch.live import RUNNING, WORK, Live, Running, line_of
 from answermill.pipelines.runs.watch.metrics import MetricsFile
 from answermill.pipelines.runs.watch.progress import Done, Progress, print_line, progress
+from testing.command import call
 from testing.object_store import ObjectStore
 
 ROOT = Path(__file__).parents[4]
 AT_WORK = Progress("rerank", 1, 3, 3, 9, "passages", None, 1.0, None)
-
-
-def call(*words: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(word) for word in words])
-    return int(e.value.code or 0)
 
 
 @pytest.fixture

@@ -10,23 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS
 from answermill.pipelines.look.status import status
 from answermill.pipelines.runs.manifests.manifest import MANIFEST
 from answermill.pipelines.specs.annotate import ANNOTATE, TASKS
 from answermill.pipelines.specs.collect import LABELS
 from answermill.pipelines.steps.collect.asked_tasks import AskedTasks
+from testing.command import call
 
 SENTENCES = 6
 JOB = '[[rerank.stages]]\nreranker = "overlap"\n[annotate]\ntop = 2\nrandom = 1\ntools = ["csv"]\n'
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    assert isinstance(e.value.code, int)
-    return e.value.code
 
 
 def annotate(run: Path, *settings: str, redo: bool = False) -> int:

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill import Plan, stage
-from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
@@ -20,6 +19,7 @@ from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.schemas.labels import LabelledCandidate
+from testing.command import call
 from testing.tiny import SHAPE, enlarged, tokeniser
 
 
@@ -39,12 +39,6 @@ def data(file: Path, *titles: str) -> Path:
     ]
     pq.write_table(LabelledCandidate.table(rows), file)
     return file
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def test_a_run_refuses_or_counts(

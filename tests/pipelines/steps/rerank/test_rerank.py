@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from answermill.__main__ import main
 from answermill.files.model_files import write_sums
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import INPUT_MISSING, JobError
@@ -28,6 +27,7 @@ from answermill.ranking.reranker import Reranker, Resources
 from answermill.ranking.rerankers import registry
 from answermill.ranking.rerankers.baselines import complete_sentence
 from answermill.schemas.ranked import ScoredCandidate
+from testing.command import call
 from testing.tiny import SETTINGS, checkpoint, stage_settings
 from tests import test_docs
 from tests.changed_package import ChangedPackage, with_lines
@@ -87,12 +87,6 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({"format": 1, "model": "letters", "letters": "ae"}))
     return folder
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def retrieved(run: Path, folder: Path) -> Path:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from answermill.__main__ import main
 from answermill.files.sealed_json import sealed
 from answermill.pipelines.config.job_file import load
 from answermill.pipelines.errors import JobError
@@ -22,16 +21,11 @@ from answermill.ranking.rerankers.blend.blend import Blend
 from answermill.ranking.rerankers.blend.weights import WeightsFile
 from answermill.ranking.rerankers.cascade.prior import Prior
 from answermill.ranking.rerankers.registry import load_reranker
+from testing.command import call
 from testing.tiny import checkpoint
 
 OVERLAP = 'reranker = "overlap"\nname = "words"'
 RETRIEVE = '[retrieve]\nquestions = "questions.jsonl"\nsources = ["bm25"]\n'
-
-
-def call(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as e:
-        main([str(argument) for argument in arguments])
-    return int(e.value.code or 0)
 
 
 def job_file(folder: Path, *stages: str, more: str = "") -> Path:

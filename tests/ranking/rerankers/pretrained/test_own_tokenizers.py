@@ -225,11 +225,11 @@ def test_a_limit_is_read_where_sentence_transformers_keeps_it(tmp_path: Path) ->
 def test_the_default_encoder_s_tokenizer_needs_no_transformers() -> None:
     code = (
         "import sys; from pathlib import Path\n"
-        "from answermill.ranking.transformer.text_vectors import why_not_packed\n"
-        "print(why_not_packed(Path(sys.argv[1])), 'transformers' in sys.modules)"
+        "from answermill.ranking.transformer.text_vectors import packed_tokeniser\n"
+        "print(type(packed_tokeniser(Path(sys.argv[1]), 512)).__name__, 'transformers' in sys.modules)"
     )
     command = [sys.executable, "-c", code, str(find_model(DEFAULT))]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == [
-        "None",
+        "Tokeniser",
         "False",
     ]
