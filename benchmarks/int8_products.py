@@ -83,7 +83,7 @@ def figures(name: str, shape: Shape, rounds: int) -> Iterator[tuple[str, float]]
 
     runs: dict[str, Callable[[], object]] = {
         "fp32": lambda: layer.widen(rows),
-        "packed": lambda: packed(rows),
+        "packed": lambda: packed.product("none", rows),
         "int8_product": lambda: small.product(whole),
         "int8": lambda: small(rows),
         "layer_fp32": lambda: around_attention(layer, rows),

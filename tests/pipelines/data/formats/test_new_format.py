@@ -103,7 +103,7 @@ def test_a_format_is_a_file_and_a_line_and_then_in_every_list(tmp_path: Path) ->
     )
     (tmp_path / "set.toy").write_text(TOY)
     assert "as toy" in package.answermill("dataset", tmp_path / "set.toy")
-    assert "toy (a toy: question" in package.answermill("dataset", tmp_path / "set.toy", "--form", "toi")
+    assert ", toy, " in package.answermill("dataset", tmp_path / "set.toy", "--form", "toi")
     assert "2 questions kept" in package.answermill(
         "evaluate", "RR", "--labels", tmp_path / "set.toy", "--metrics", "P@1"
     )
