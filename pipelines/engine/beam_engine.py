@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shutil
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -158,6 +159,13 @@ def beam_engine(beam_options: Sequence[str], processes: int, units: int) -> Iter
             with suppress(grpc.RpcError):  # the job server is gone
                 running.cancel()
         raise
+    finally:
+        remove_folder(root)
+
+
+def remove_folder(root: beam.Pipeline) -> None:
+    """Remove the temporary folder that Beam makes with a pipeline, and itself removes only after a run."""
+    shutil.rmtree(root.local_tempdir, ignore_errors=True)
 
 
 def new_pipeline(beam_options: Sequence[str], processes: int = 1, units: int = 1) -> beam.Pipeline:

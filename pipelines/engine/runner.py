@@ -57,8 +57,8 @@ def refuse_wrong_options(beam_options: Sequence[str]) -> None:
     """Raise JobError (2) if an option for Beam is wrong, before any work."""
     if beam_options:
         with _quiet_import():
-            from answermill.pipelines.engine.beam_engine import new_pipeline
-        new_pipeline(beam_options)
+            from answermill.pipelines.engine.beam_engine import new_pipeline, remove_folder
+        remove_folder(new_pipeline(beam_options))
 
 
 @contextmanager

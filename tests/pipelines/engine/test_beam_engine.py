@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import sys
+import tempfile
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +18,7 @@ from apache_beam.runners.worker import sdk_worker
 from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
 from answermill.pipelines.engine.beam_errors import error_in
 from answermill.pipelines.engine.protocol import Units
-from answermill.pipelines.engine.runner import configure_logging, open_engine
+from answermill.pipelines.engine.runner import configure_logging, open_engine, refuse_wrong_options
 from answermill.pipelines.engine.unit_work import UnitWork
 from answermill.pipelines.errors import UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.runs.step import MARK
@@ -66,6 +67,18 @@ def test_a_runner_that_beam_does_not_know_is_refused(begun):
     with pytest.raises(JobError, match=r"--runner=NoSuchRunner: .*NoSuchRunner") as e:
         new_pipeline(["--runner=NoSuchRunner"])
     assert e.value.code == USAGE
+
+
+def test_no_pipeline_leaves_its_temporary_folder(
+    tmp_path: Path, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    refuse_wrong_options(["--runner=DirectRunner"])
+    do_by(["--runner=DirectRunner"], begun)
+    with pytest.raises(KeyError), open_engine(["--runner=DirectRunner"], 1, 4, begun):
+        raise KeyError("before the pipeline runs")
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_a_graph_of_a_million_units_is_no_larger_than_one_of_ten(tmp_path):
