@@ -10,6 +10,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1]
 """The installed package; in a checkout its folders are links to those beside it."""
+UNINSTALLED = "uninstalled"
+"""Version of a checkout that was never installed."""
 
 
 def code_version() -> str:
@@ -17,7 +19,7 @@ def code_version() -> str:
     try:
         return version("answermill")
     except PackageNotFoundError:  # run from a checkout that was never installed
-        return "uninstalled"
+        return UNINSTALLED
 
 
 @cache

@@ -19,7 +19,7 @@ from tempfile import TemporaryFile
 
 from answermill.indexing.shards.encoders.sliced_model import BASE
 from answermill.indexing.shards.lucene.jvm import JavaMissing, anserini_jar, find_java, lucene_version
-from answermill.pipelines.revision import revision
+from answermill.pipelines.revision import UNINSTALLED, code_version, revision
 from answermill.schemas import plug_ins
 
 LEAST_DISK_GB = 5
@@ -53,7 +53,8 @@ def examine(folder: Path) -> Iterator[Requirement]:
     yield _base_model()
     yield _package("spaCy", ("spacy",), "pip install spacy")
     yield _package("Beam", ("apache-beam",), "pip install apache-beam")
-    yield from _extras(importlib.metadata.requires("answermill") or ())
+    if code_version() != UNINSTALLED:
+        yield from _extras(importlib.metadata.requires("answermill") or ())
     yield Requirement("cores", "ok", str(os.cpu_count()))
     yield _disk(folder)
     yield from _plug_ins()

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from answermill.pipelines.look import doctor
 from answermill.pipelines.look.doctor import Requirement, _extras, examine
+from answermill.pipelines.revision import UNINSTALLED
 
 
 def gpu(monkeypatch: pytest.MonkeyPatch, torch: str | None) -> Requirement:
@@ -60,6 +62,15 @@ def test_the_extras_that_lack_a_package_are_listed_with_what_to_type() -> None:
     assert absent.detail.endswith(
         "b, models; a command that needs one says so: pip install 'answermill[b,models]'"
     )
+
+
+def test_a_checkout_that_was_never_installed_has_no_list_of_extras(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "code_version", lambda: UNINSTALLED)
+    monkeypatch.setattr(importlib.metadata, "requires", absent)
+    assert "extras" not in {each.what for each in examine(Path())}
 
 
 @pytest.mark.skipif(
