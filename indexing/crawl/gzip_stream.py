@@ -39,6 +39,7 @@ class ByteStream:
         self.fault = ""
         self.fault_offset = 0  # in the file
         self.fault_position = 0  # in the stream: the first byte that is uncertain
+        self._path = path
         self._file: BinaryIO = path.open("rb")
         self._file.seek(start)
         self._compressed = compressed
@@ -72,6 +73,17 @@ class ByteStream:
         del self.ahead[:remaining]
         self.position += remaining
         return count
+
+    def after(self, count: int) -> ByteStream | None:
+        """Another stream of the file, which begins `count` bytes after this one's position; None if it ends
+        before."""
+        start, (position, _) = self.offset(), self._members[0]
+        skipped = self.position - position if self._compressed else 0
+        stream = ByteStream(self._path, self._compressed, self._starts, start)
+        if stream.drop(skipped + count) == skipped + count:
+            return stream
+        stream.close()
+        return None
 
     def offset(self) -> int:
         """Offset in the file of the next byte, or of the gzip member that holds it."""

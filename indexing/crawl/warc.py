@@ -165,6 +165,10 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
     the length is wrong: if a record starts within the claimed length, reading goes on there.
     """
     ahead = stream.need(min(length, MAX_BODY + _MAX_HEADER))
+    if length > ahead >= MAX_BODY and _another_follows(stream, length):
+        stream.drop(length)
+        return None, ""
+
     inside = None
     if length <= ahead:
         if _ends_well(stream, length):
@@ -193,6 +197,18 @@ def _block(stream: ByteStream, length: int) -> tuple[bytes | None, str]:
     if not stream.fault:
         _to_next_record(stream)
     return None, problem
+
+
+def _another_follows(stream: ByteStream, length: int) -> bool:
+    """True if a record that is too long to be held ends well: then those that begin within it are its
+    content, a WARC file in a WARC file."""
+    later = stream.after(length)
+    if later is None:
+        return False
+    try:
+        return _ends_well(later, 0)
+    finally:
+        later.close()
 
 
 def _ends_well(stream: ByteStream, length: int) -> bool:

@@ -5,6 +5,7 @@ import random
 import tracemalloc
 import zlib
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from answermill.indexing.crawl.input_formats import read_pages
-from answermill.indexing.crawl.raw_page import RawPage
+from answermill.indexing.crawl.raw_page import MAX_BODY, RawPage
 from answermill.schemas.corpus import Rejected
 from tests.indexing.crawl.warc_files import HTML, http, only, outcomes, read, record
 
@@ -130,6 +131,26 @@ def test_a_bomb_is_refused_in_flat_memory(tmp_path: Path) -> None:
     tracemalloc.stop()
     assert outcomes(records) == ["too_large", "too_large", "page"]
     assert peak < 60_000_000
+
+
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_records_in_a_record_that_is_too_long_to_be_held_are_its_content(
+    tmp_path: Path, packed: Callable[[bytes], bytes]
+) -> None:
+    """A WARC file in a WARC file; but where the length is wrong, they are records of their own."""
+    content = page(1) + page(2) + bytes(MAX_BODY + 100_000)
+    inner = record("resource", content, "application/warc")
+    wrong = record("resource", content, "application/warc", Content_Length=len(content) - 1_000)
+    for outer, expected in (
+        (inner, ["page", "too_large", "page"]),
+        (wrong, ["page", "broken_record", "page", "broken_record", "page"]),
+    ):
+        together = tmp_path / "together"
+        together.write_bytes(packed(page(0) + outer + page(3)))
+        assert outcomes(list(read_pages(together, "in", Counter()))) == expected
+        apart = tmp_path / "apart"
+        apart.write_bytes(packed(page(0)) + packed(outer) + packed(page(3)))
+        assert outcomes(list(read_pages(apart, "in", Counter()))) == expected
 
 
 def test_a_page_that_the_crawler_cut_is_refused_as_truncated(tmp_path: Path) -> None:
