@@ -10,7 +10,8 @@ import pytest
 from answermill.indexing.documents.main_text import ExtractionFailed, TextExtractor
 from answermill.pipelines.errors import IO, SETTINGS
 from answermill.schemas import plug_ins
-from tests.answermill.plug_in_code import OWN, SET, call, job_of, run_of
+from testing.command import call
+from tests.answermill.plug_in_code import OWN, SET, job_of, run_of
 
 pytestmark = pytest.mark.usefixtures("new_process")
 

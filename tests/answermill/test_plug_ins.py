@@ -19,8 +19,9 @@ from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.ranking.reranker import order_by
 from answermill.schemas import plug_ins
+from testing.command import call
 from tests.answermill.conftest import forget
-from tests.answermill.plug_in_code import OWN, SET, call, job_of, run_of
+from tests.answermill.plug_in_code import OWN, SET, job_of, run_of
 from tools.sample_web.build import member, record
 
 pytestmark = pytest.mark.usefixtures("new_process")

@@ -27,10 +27,10 @@ from answermill.pipelines.nights.night_folder import GOOD, NIGHT_FILE, Nights
 from answermill.pipelines.runs.lock import claimed
 from answermill.pipelines.runs.watch import log_lines
 from answermill.pipelines.specs.ingest import DOCUMENTS
+from testing.command import call
 from testing.object_store import ObjectStore
 from tests.pipelines.look.report.written_run import passage, write_run
 from tests.pipelines.runs.watch.test_monitoring import samples
-from tests.test_cli import call
 
 PAGE = "Page {n} tells of the quick brown fox that jumps over {n} lazy dogs by the river."
 

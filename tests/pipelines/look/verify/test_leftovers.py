@@ -20,8 +20,9 @@ from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.runs.watch.live import RUNNING
 from answermill.pipelines.specs.rerank import RerankCounts
 from answermill.pipelines.steps.chain import run_steps
+from testing.command import call
 from testing.object_store import ObjectStore
-from tests.pipelines.look.verify.test_verify import call, files
+from tests.pipelines.look.verify.test_verify import files
 
 PART = "scored/part-00077-abcdef12.parquet"
 FORMER = f".labels.{'0' * 32}.former"
