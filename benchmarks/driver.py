@@ -17,7 +17,7 @@ from typing import Any
 
 from answermill.indexing.labels.given_labels import GivenLabels
 from answermill.pipelines.config.job_file import Job, load
-from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline
+from answermill.pipelines.engine.beam_engine import BeamEngine, new_pipeline, remove_folder
 from answermill.pipelines.engine.protocol import Engine
 from answermill.pipelines.engine.runner import define
 from answermill.pipelines.engine.unit_work import UnitWork
@@ -144,8 +144,11 @@ def commit_nothing(run: Path, spec: StepSpec[Any], parts: int) -> None:
 
 def graph_mb(build: Callable[[Engine], object]) -> float:
     root = new_pipeline(())
-    build(BeamEngine(root))
-    return len(root.to_runner_api().SerializeToString()) / 1e6
+    try:
+        build(BeamEngine(root))
+        return len(root.to_runner_api().SerializeToString()) / 1e6
+    finally:
+        remove_folder(root)
 
 
 def graphs_of_questions(job: Job, run: Path) -> Iterable[tuple[str, float]]:
