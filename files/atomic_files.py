@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -184,17 +185,32 @@ def _adapter(shape: Any) -> TypeAdapter[Any]:
     return TypeAdapter(shape)
 
 
+def file_size(path: Path) -> int | None:
+    """Bytes of a file, looked up once; None if there is no file at `path`."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return status.st_size if S_ISREG(status.st_mode) else None
+
+
 def changes(folder: Path, files: Mapping[str, ListedFile], checksums: bool) -> Iterator[str]:
-    """Changes to the files since they were listed: a clause for each missing or changed file, beginning with
-    its path.
+    """Changes to the files since they were listed, as of `change_of`, for each missing or changed file."""
+    for name, file in files.items():
+        if (change := change_of(folder / name, file, checksums)) is not None:
+            yield change
+
+
+def change_of(path: Path, file: ListedFile, checksums: bool) -> str | None:
+    """Change to a file since it was listed: a clause that begins with its path; None if there is none.
 
     Sizes are compared and, with `checksums`, every byte.
     """
-    for name, file in files.items():
-        path = folder / name
-        if not path.is_file():
-            yield f"{path} is missing"
-        elif (size := path.stat().st_size) != file.size:
-            yield f"{path} has {size:,} bytes, {file.size:,} were written"
-        elif checksums and sha256(path) != file.sha256:
-            yield f"{path} was changed since it was written (SHA-256)"
+    size = file_size(path)
+    if size is None:
+        return f"{path} is missing"
+    if size != file.size:
+        return f"{path} has {size:,} bytes, {file.size:,} were written"
+    if checksums and sha256(path) != file.sha256:
+        return f"{path} was changed since it was written (SHA-256)"
+    return None

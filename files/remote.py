@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PosixPath
+from stat import S_IFDIR, S_IFREG
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -68,11 +69,12 @@ def as_path(written: str | Path) -> Path:
 
 
 class Status(NamedTuple):
-    """Size and version of an object, by the names of `os.stat_result`."""
+    """Size, version and kind of an object or a folder, by the names of `os.stat_result`."""
 
     st_size: int
     st_mtime_ns: int
     """Not a time, but a number that changes with the content."""
+    st_mode: int
 
 
 class Remote(PosixPath):
@@ -177,11 +179,12 @@ class Remote(PosixPath):
     def is_symlink(self) -> bool:
         return False
 
-    def stat(self, **_: Any) -> Status:  # type: ignore[override]  # of the many fields of a disk's files it has two
+    def stat(self, **_: Any) -> Status:  # type: ignore[override]  # of the many fields of a disk's files it has three
         information = self.information()
         if information is None:
             raise FileNotFoundError(f"{self}: no such file")
-        return Status(information["size"], int(self.version(), 16))
+        kind = S_IFREG if information["type"] == "file" else S_IFDIR
+        return Status(information["size"], int(_version_of(information), 16), kind)
 
     def information(self) -> Information | None:
         """The store's description of the object, or of the folder; None if there is neither."""
@@ -206,14 +209,7 @@ class Remote(PosixPath):
 
     def version(self) -> str:
         """15 hex digits that change with the content."""
-        information = self.information() or {}
-        tag = (
-            information.get("ETag")
-            or information.get("etag")
-            or information.get("md5Hash")
-            or information.get("created")
-        )
-        return hashlib.sha256(f"{information.get('size')} {tag}".encode()).hexdigest()[:15]
+        return _version_of(self.information() or {})
 
     def iterdir(self) -> Generator[Remote]:
         """Raises FileNotFoundError if there is no such folder."""
@@ -306,6 +302,17 @@ def listed(folder: Path) -> Iterator[None]:
         yield
     finally:
         _listings.pop()
+
+
+def _version_of(information: Information) -> str:
+    """15 hex digits that change with the content which the store describes."""
+    tag = (
+        information.get("ETag")
+        or information.get("etag")
+        or information.get("md5Hash")
+        or information.get("created")
+    )
+    return hashlib.sha256(f"{information.get('size')} {tag}".encode()).hexdigest()[:15]
 
 
 def _with_slashes(text: str) -> str:

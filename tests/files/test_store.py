@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from answermill.files import copies, remote
-from answermill.files.atomic_files import replacing, sha256, write_text
+from answermill.files.atomic_files import (
+    ListedFile,
+    change_of,
+    changes,
+    file_size,
+    replacing,
+    sha256,
+    write_text,
+)
 from answermill.files.extras import ExtraMissing
 from answermill.files.remote import NotHere, Remote, as_path, listed
 from answermill.files.store import CACHE, Changed, fetch, fetch_tree, publishing, remove_tree, store_of
@@ -144,6 +152,19 @@ def test_of_a_listed_folder_nothing_more_is_asked(folder: Remote, s3: ObjectStor
     with listed(folder):
         assert [(folder / f"part-{n}").stat().st_size for n in range(3)] == [1, 1, 1] and folder.is_dir()
     assert len(s3.requests) == 1
+
+
+def test_a_file_s_change_takes_one_request(folder: Remote, s3: ObjectStore, tmp_path: Path) -> None:
+    for base in (tmp_path, folder):
+        write_text(base / "part", "x")
+        write_text(base / "shard" / "codes", "y")
+        names = ("part", "absent", "shard", "part/below")
+        assert [file_size(base / name) for name in names] == [1, None, None, None]
+        assert (
+            change_of(base / "part", ListedFile(2, ""), False) == f"{base}/part has 1 bytes, 2 were written"
+        )
+    s3.requests.clear()
+    assert list(changes(folder, {"part": ListedFile(1, "")}, False)) == [] and len(s3.requests) == 1
 
 
 def test_a_file_gets_its_name_whole_or_not_at_all(folder: Remote, s3: ObjectStore) -> None:

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from answermill.files.atomic_files import (
     ListedFile,
     WrongShape,
+    change_of,
     changes,
     parse_json,
     read_json,
@@ -227,8 +228,10 @@ def damage_of(folder: Path, part: Part, checksums: bool = False) -> str | None:
     Compares sizes and, with `checksums`, every byte. The bytes of a shard.json are always compared.
     """
     path = folder / part.file
-    if not path.is_dir():
-        return next(changes(folder, {part.file: ListedFile(part.bytes, part.sha256)}, checksums), None)
+    change = change_of(path, ListedFile(part.bytes, part.sha256), checksums)
+    if change is None or not path.is_dir():
+        return change
+
     listing = path / SHARD_FILE
     if not listing.is_file():
         return f"{listing} is missing"
