@@ -153,6 +153,11 @@ def training(work: Path, wanted: Training) -> TrainJob:
 
 
 def train(work: Path, wanted: Training) -> str:
+    return train_in(work / wanted.name, training(work, wanted))
+
+
+def train_in(folder: Path, job: TrainJob) -> str:
+    """Train on one thread; return the folder's name and the last line of the training."""
     torch.set_num_threads(1)
-    *_, last = run(training(work, wanted), work / wanted.name)
-    return f"{wanted.name}: {last}"
+    *_, last = run(job, folder)
+    return f"{folder.name}: {last}"

@@ -19,12 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from answermill.files.atomic_files import replacing, write_text
 from answermill.indexing.shards.dense import find_model
 from answermill.pipelines.config.training_file import TrainJob
-from answermill.pipelines.learn.train.train import run
 from answermill.pipelines.steps.models import device_of
 from answermill.ranking.checkpoint import kind_of
 from answermill.ranking.evaluation.calibration import Calibration
@@ -105,16 +103,15 @@ def train_teachers(data: Path, work: Path, pool: Executor) -> None:
 
 def train_other(data: Path, work: Path, teacher: str, name: str, folder: Path) -> str:
     """Train HAS or Cosinet BiRNN on a set's lists in `work`."""
-    torch.set_num_threads(1)
     if teacher == "has":
-        *_, last = run(hashing_quality.training(data, work, hashing_quality.Run(name, "has", FIRST)), folder)
-        return f"{folder.name}: {last}"
+        has = hashing_quality.training(data, work, hashing_quality.Run(name, "has", FIRST))
+        return cascade_trainings.train_in(folder, has)
+
     vocabulary = [str(work / f"{name}-dev.parquet"), str(data / hashing_quality.SETS[name].test)]
     section = {"reranker": "cosinet", "form": "birnn", "vocabulary": vocabulary, "vectors": "source"}
     recipe = {"epochs": 3, "batch": 4, "precision": "auto"}
     cosinet = TrainJob.model_validate({"model": section, "data": data_of(work, name), "train": recipe})
-    *_, last = run(cosinet, folder)
-    return f"{folder.name}: {last}"
+    return cascade_trainings.train_in(folder, cosinet)
 
 
 def scores(checkpoint: Path, lists: Questions, **settings: Any) -> Floats:
@@ -181,9 +178,7 @@ def training(work: Path, wanted: Training) -> TrainJob:
 
 
 def train(work: Path, wanted: Training) -> str:
-    torch.set_num_threads(1)
-    *_, last = run(training(work, wanted), work / wanted.name)
-    return f"{wanted.name}: {last}"
+    return cascade_trainings.train_in(work / wanted.name, training(work, wanted))
 
 
 def student(name: str, seed: int, lesson: Lesson) -> Training:

@@ -161,17 +161,19 @@ def _extras(requirements: Sequence[str]) -> Iterator[Requirement]:
         if match := _OF_EXTRA.match(line):
             packages[match[2]].append(match[1])
 
-    absent: dict[bool, list[str]] = {False: [], True: []}
-    for extra in sorted(packages.keys() - set(_ELSEWHERE)):
-        states = [_package(extra, (package,), "").state for package in packages[extra]]
-        absent["missing" in states].append(extra)
-    there, missing = ", ".join(absent[False]), ", ".join(absent[True])
+    extras = sorted(packages.keys() - set(_ELSEWHERE))
+    absent = [
+        extra
+        for extra in extras
+        if any(_package(extra, (package,), "").state == "missing" for package in packages[extra])
+    ]
 
-    if there:
-        yield Requirement("extras", "ok", there)
-    if missing:
-        install = f"pip install 'answermill[{missing.replace(' ', '')}]'"
-        yield Requirement("extras", "none", f"no {missing}; a command that needs one says so: {install}")
+    if installed := [extra for extra in extras if extra not in absent]:
+        yield Requirement("extras", "ok", ", ".join(installed))
+    if absent:
+        install = f"pip install 'answermill[{','.join(absent)}]'"
+        what = f"no {', '.join(absent)}; a command that needs one says so: {install}"
+        yield Requirement("extras", "none", what)
 
 
 def _disk(folder: Path) -> Requirement:
