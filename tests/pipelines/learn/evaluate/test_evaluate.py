@@ -24,6 +24,7 @@ from answermill.ranking.rerankers.baselines.overlap import Overlap
 from answermill.schemas.evaluation import QuestionScore
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import ScoredCandidate
+from testing.labelled_set import write_labelled
 
 
 def percent(evaluation, metric):
@@ -34,17 +35,6 @@ def percent(evaluation, metric):
 @pytest.fixture(scope="session")
 def wikiqa_test(shared_data):
     return shared_data / "wikiqa" / "wikiqa-test.parquet"
-
-
-def write(path, questions):
-    """questions: (id, text, labels)."""
-    rows = [
-        LabelledCandidate(q, asked, f"{q}-{n}", "d", "", n, f"Sentence {n}.", label)
-        for q, asked, labels in questions
-        for n, label in enumerate(labels)
-    ]
-    pq.write_table(LabelledCandidate.table(rows), path)
-    return path
 
 
 # Published figures.
@@ -119,7 +109,7 @@ def test_anserinis_run_gets_its_published_precision(shared_data):
 
 
 def test_a_constant_scorer_is_worth_chance_and_full_marks_under_compat_alone(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 0, 0, 1]), ("b", "B?", [0, 1, 0, 0])])
+    path = write_labelled(tmp_path / "set.parquet", [("a", "A?", [0, 0, 0, 1]), ("b", "B?", [0, 1, 0, 0])])
     assert percent(evaluate("random", path), "MRR")[0] == 52.08
     compat = evaluate("random", path, protocol="compat")
     assert percent(compat, "MRR") == (100, 25, 100)
@@ -127,7 +117,7 @@ def test_a_constant_scorer_is_worth_chance_and_full_marks_under_compat_alone(tmp
 
 
 def test_questions_are_told_apart_by_id_but_under_compat_by_text(tmp_path):
-    path = write(
+    path = write_labelled(
         tmp_path / "set.parquet", [("a", "Same?", [1, 0]), ("b", "Same?", [0, 0, 0, 1]), ("c", "No?", [0])]
     )
     by_id, by_text = evaluate("RR", path), evaluate("RR", path, protocol="compat")
@@ -137,7 +127,9 @@ def test_questions_are_told_apart_by_id_but_under_compat_by_text(tmp_path):
 
 
 def test_what_a_protocol_drops_is_said(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1]), ("b", "B?", [0, 0]), ("c", "C?", [1])])
+    path = write_labelled(
+        tmp_path / "set.parquet", [("a", "A?", [0, 1]), ("b", "B?", [0, 0]), ("c", "C?", [1])]
+    )
     kept = {
         p: (evaluation.kept, evaluation.dropped)
         for p in ("raw", "answerable", "clean")
@@ -149,12 +141,12 @@ def test_what_a_protocol_drops_is_said(tmp_path):
 
 def test_a_protocol_that_keeps_nothing_is_an_error(tmp_path):
     with pytest.raises(JobError, match=r"protocol answerable keeps no question of .*, which has 1") as e:
-        evaluate("RR", write(tmp_path / "set.parquet", [("a", "A?", [0, 0])]))
+        evaluate("RR", write_labelled(tmp_path / "set.parquet", [("a", "A?", [0, 0])]))
     assert e.value.code == BAD_DATA
 
 
 def test_missing_candidates_count_as_not_found_and_are_reported(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [1, 0, 1]), ("b", "B?", [1, 0])])
+    path = write_labelled(tmp_path / "set.parquet", [("a", "A?", [1, 0, 1]), ("b", "B?", [1, 0])])
     (tmp_path / "run.txt").write_text("a Q0 a-0 1 2 t\na Q0 a-1 2 1 t\n")
     evaluation = evaluate(str(tmp_path / "run.txt"), path)
     assert (evaluation.missing, evaluation.missing_correct, evaluation.empty_questions) == (3, 2, 1)
@@ -173,7 +165,7 @@ def test_unjudged_candidates_are_reported_by_depth_with_the_condensed_value_besi
 
 
 def test_settings_that_mean_nothing_are_refused(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])
+    path = write_labelled(tmp_path / "set.parquet", [("a", "A?", [0, 1])])
     (tmp_path / "run.txt").write_text("a Q0 a-0 1 2 t\n")
     for arguments, says in (
         ({"scores": str(tmp_path / "run.txt"), "by": "overlap"}, "--by overlap is for a scored/ folder"),
@@ -189,7 +181,9 @@ def test_settings_that_mean_nothing_are_refused(tmp_path):
 
 
 def test_json_and_questions_say_what_the_table_says(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1]), ("b", "B?", [1, 0]), ("c", "C?", [0])])
+    path = write_labelled(
+        tmp_path / "set.parquet", [("a", "A?", [0, 1]), ("b", "B?", [1, 0]), ("c", "C?", [0])]
+    )
     evaluation = evaluate("WO", path)
     evaluation.write(tmp_path / "new" / "figures.json", tmp_path / "new" / "questions.parquet")
     figures = json.loads((tmp_path / "new" / "figures.json").read_text())
@@ -232,7 +226,7 @@ def some_answered(tmp_path):
     ]
     rows = [f"{q} Q0 {q}-{n} 1 {score - n} t\n" for q, score, _ in SURE for n in (0, 1)]
     (tmp_path / "run.txt").write_text("".join(rows))
-    return str(tmp_path / "run.txt"), write(tmp_path / "set.parquet", sets)
+    return str(tmp_path / "run.txt"), write_labelled(tmp_path / "set.parquet", sets)
 
 
 def test_all_questions_count_for_the_coverage_whatever_the_protocol(some_answered):
@@ -269,12 +263,12 @@ def test_without_the_option_nothing_is_said_of_coverage(some_answered):
 
 
 def test_questions_of_the_same_text_are_two_for_the_coverage_under_compat_too(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "Same?", [1, 0]), ("b", "Same?", [0, 0, 0, 1])])
+    path = write_labelled(tmp_path / "set.parquet", [("a", "Same?", [1, 0]), ("b", "Same?", [0, 0, 0, 1])])
     assert evaluate("RR", path, protocol="compat", coverage=True).curve.questions == 2
 
 
 def test_a_tie_for_the_first_place_is_right_by_its_share_of_correct_ones(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 0, 0, 1]), ("b", "B?", [0, 0])])
+    path = write_labelled(tmp_path / "set.parquet", [("a", "A?", [0, 0, 0, 1]), ("b", "B?", [0, 0])])
     curve = evaluate("random", path, coverage=True).curve
     assert curve.coverage.tolist() == [1] and curve.risk == pytest.approx([1 - 0.25 / 2])
     assert curve.aurc == pytest.approx(1 - 0.25 / 2)

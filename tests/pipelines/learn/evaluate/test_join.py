@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
 from answermill.pipelines.errors import BAD_DATA, JobError
@@ -13,20 +12,10 @@ from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
 from answermill.pipelines.learn.evaluate.join import join
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import read_scores
-from answermill.schemas.labels import LabelledCandidate
+from testing.labelled_set import write_three_each
 
 RUN = "q1 Q0 a 1 3.5 tag\nq1 Q0 b 2 2.5 tag\nq2 Q0 c 1 1.0 tag\n"
 QRELS = "q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n"
-
-
-def dataset(folder: Path) -> Path:
-    rows = [
-        LabelledCandidate(f"q{n}", f"Question {n}?", f"q{n}-{i}", "", "", i, f"Text {i}.", int(i == n % 3))
-        for n in (1, 2)
-        for i in range(3)
-    ]
-    pq.write_table(LabelledCandidate.table(rows), folder / "set.parquet")
-    return folder / "set.parquet"
 
 
 def text(folder: Path, name: str, content: str) -> Path:
@@ -106,7 +95,7 @@ def test_a_confidence_that_is_no_number_is_bad_data_and_not_a_dropped_candidate(
 
 
 def test_an_id_that_a_data_set_does_not_have_is_an_error(tmp_path):
-    labels = read_labels(dataset(tmp_path))
+    labels = read_labels(write_three_each(tmp_path))
     with pytest.raises(JobError, match=r"run.txt:2: candidate q1-9 of question q1 is not in .*set.parquet"):
         join(read_scores(text(tmp_path, "run.txt", "q1 Q0 q1-0 1 1 t\nq1 Q0 q1-9 2 0 t\n")), labels)
     with pytest.raises(JobError, match=r"run.txt:1: candidate a of question q7 is not in"):

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pyarrow.parquet as pq
 import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, SETTINGS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.rank import RankOptions
-from answermill.schemas.labels import LabelledCandidate
-
-
-def write(path, questions):
-    """questions: (id, text, labels)."""
-    rows = [
-        LabelledCandidate(q, asked, f"{q}-{n}", "d", "", n, f"Sentence {n}.", label)
-        for q, asked, labels in questions
-        for n, label in enumerate(labels)
-    ]
-    pq.write_table(LabelledCandidate.table(rows), path)
-    return path
+from testing.labelled_set import write_labelled
 
 
 def test_a_reranker_by_name_is_evaluated_in_the_order_it_leaves(shared_data):
@@ -32,7 +20,9 @@ def test_a_reranker_by_name_is_evaluated_in_the_order_it_leaves(shared_data):
 
 
 def test_what_a_reranker_drops_is_missing(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])  # two-word sentences are no complete ones
+    path = write_labelled(
+        tmp_path / "set.parquet", [("a", "A?", [0, 1])]
+    )  # two-word sentences are no complete ones
     with pytest.raises(JobError, match="no score in it"):
         evaluate("complete_sentence", path)
 
@@ -45,7 +35,7 @@ def test_a_ranker_by_name_needs_a_data_set(tmp_path):
 
 
 def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1])])
+    path = write_labelled(tmp_path / "set.parquet", [("a", "A?", [0, 1])])
     run = tmp_path / "run.txt"
     run.write_text("a Q0 a-0 1 2 t\n")
 
@@ -91,7 +81,9 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
 
 
 def test_a_pruned_cascade_is_measured_and_what_it_drops_is_not_found(tmp_path, capsys):
-    path = write(tmp_path / "set.parquet", [("a", "A?", [0, 1] + [0] * 8), ("b", "B?", [1] + [0] * 9)])
+    path = write_labelled(
+        tmp_path / "set.parquet", [("a", "A?", [0, 1] + [0] * 8), ("b", "B?", [1] + [0] * 9)]
+    )
     whole = evaluate("cascade", path)
     pruned = evaluate("cascade", path, ranker=RankOptions(settings=["drop=[0.5]"]))
     assert (whole.candidates, whole.missing) == (20, 0)

@@ -13,19 +13,9 @@ from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.errors import BAD_DATA, JobError
 from answermill.pipelines.learn.evaluate.join import join
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
-from answermill.schemas.labels import LabelledCandidate
+from testing.labelled_set import write_three_each
 
 QRELS = "q1 0 a 1\nq1 0 b 0\nq2 0 c 2\n"
-
-
-def dataset(folder: Path) -> Path:
-    rows = [
-        LabelledCandidate(f"q{n}", f"Question {n}?", f"q{n}-{i}", "", "", i, f"Text {i}.", int(i == n % 3))
-        for n in (1, 2)
-        for i in range(3)
-    ]
-    pq.write_table(LabelledCandidate.table(rows), folder / "set.parquet")
-    return folder / "set.parquet"
 
 
 def text(folder: Path, name: str, content: str) -> Path:
@@ -106,7 +96,7 @@ def test_a_table_of_labels_without_a_key_is_refused_and_the_user_may_name_it(tmp
 
 
 def test_a_data_set_gives_labels_and_the_questions_texts(tmp_path):
-    labels = read_labels(dataset(tmp_path))
+    labels = read_labels(write_three_each(tmp_path))
     assert labels.closed and labels.questions == {"q1": "Question 1?", "q2": "Question 2?"}
     assert as_dicts(labels.values)["q1"] == {"q1-0": 0, "q1-1": 1, "q1-2": 0}
 
