@@ -22,7 +22,7 @@ import numpy.typing as npt
 import xxhash
 from rensa import RMinHash
 
-from answermill.indexing.passages.text import UNSPACED
+from answermill.schemas.scripts import UNSPACED
 
 Signatures: TypeAlias = npt.NDArray[np.uint8]  # [documents, SIZE]
 Bands: TypeAlias = npt.NDArray[np.uint64]  # [documents, BANDS]

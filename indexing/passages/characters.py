@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from answermill.indexing.passages.text import UNSPACED as UNSPACED_LETTERS
+from answermill.schemas.scripts import UNSPACED as UNSPACED_LETTERS
 
 OTHER, SPACE, LETTER, DIGIT, ALPHABETIC, GAP, UNSPACED = 0, 1, 2, 4, 8, 16, 32
 """White space, what `[^\\W\\d_]` and `\\d` match, or none of these; beside these, what `str.isalpha` is true

@@ -17,7 +17,7 @@ from answermill.indexing.passages.abbreviations import (
     last_after_number,
 )
 from answermill.indexing.passages.quotations import is_reported
-from answermill.indexing.passages.terminals import HALVES, TERMINALS
+from answermill.schemas.scripts import HALVES, TERMINALS
 
 _OPENING = "\"'“‘«([{‹„¿¡"
 _WIDE_MARKS = TERMINALS | HALVES | frozenset("|།৷༎༏༑")

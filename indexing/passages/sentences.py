@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from answermill.indexing.passages.abbreviations import BOOKS, LATIN, TITLES, named, starters
 from answermill.indexing.passages.end_marks import EndMark
-from answermill.indexing.passages.terminals import TERMINALS, closing_in, marks_of
-from answermill.indexing.passages.text import UNSPACED
+from answermill.schemas.scripts import TERMINALS, UNSPACED, closing_in, marks_of
 
 Span = tuple[int, int]  # (start, end) in code points of Document.text
 

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
-"""Letters of scripts that are written without blanks, as ranges: Thai, Lao, Burmese, Khmer, Chinese,
-Japanese."""
+from answermill.schemas.scripts import UNSPACED
+
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 _SPACED = rf"[^\W{UNSPACED}]"
 _UNSEEN = re.compile(

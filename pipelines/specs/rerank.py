@@ -92,6 +92,12 @@ class RerankCounts(StepCounts):
         return sum(stage.seconds for stage in self.stages.values())
 
     @property
+    def emptied(self) -> str:
+        """Clause on the stage that kept none of what it read; '' if there is none."""
+        empty = ((key, stage.incoming) for key, stage in self.stages.items() if not stage.outgoing)
+        return next((f": {key} kept none of the {read:,} that it read" for key, read in empty if read), "")
+
+    @property
     def layer_tokens(self) -> int:
         """Layers × tokens of all stages."""
         return sum(stage.layer_tokens for stage in self.stages.values())
@@ -130,7 +136,7 @@ RERANK = StepSpec(
     reads=("retrieved",),
     item="candidates",
     code="answermill.pipelines.steps.rerank.rerank:STEP",
-    revision=9,
+    revision=10,
     units_stand_alone=True,
     is_main=True,
 )

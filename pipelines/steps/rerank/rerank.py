@@ -126,10 +126,9 @@ def rerank_plan(job: Job, run: Path, beam_options: Sequence[str], plan: CheckedP
 
     if counts.candidates and not counts.kept and not plan.settings.allow_empty:
         raise JobError(
-            f"rerank kept none of {counts.candidates:,} candidates of {counts.questions:,} questions; look "
-            "at `drop`, "
-            "`threshold` and the checkpoints of the stages, or, if that may be, set rerank.allow_empty = "
-            "true",
+            f"rerank kept none of {counts.candidates:,} candidates of {counts.questions:,} questions"
+            f"{counts.emptied}; look at `drop`, `threshold` and the checkpoints of the stages, or, if that "
+            "may be, set rerank.allow_empty = true",
             BAD_DATA,
         )
 

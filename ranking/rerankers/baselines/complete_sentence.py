@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.baselines.same_answer import folded
 from answermill.schemas.ranked import CandidateKind, RankedList
+from answermill.schemas.scripts import TERMINALS, UNSPACED
 
 LEAST_WORDS = 3
 LONG = 12
@@ -21,7 +22,9 @@ LONG = 12
 before a formula."""
 _FOOTNOTES = r"(\[[^\[\]]{1,30}\]|:\d[\d–-]*|<ref\b[^>]*>)*"
 """[12], [citation needed]; or :74, the page number of Wikipedia's templates."""
-_END = re.compile(r"[.!?…][\"'”’»)\]]*" + _FOOTNOTES + "$")  # closing quotes and brackets may follow
+_CLOSING = "\"'”’»“«)\\]}」』）】》〉〕］｣"
+_END = re.compile(f"[.!?…{re.escape(''.join(sorted(TERMINALS)))}][{_CLOSING}]*{_FOOTNOTES}$")
+_UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class CompleteSentence:
@@ -46,10 +49,27 @@ class CompleteSentence:
 
 
 def is_complete(text: str) -> bool:
-    """True if a text ends in a full stop, exclamation or question mark and has at least three words, or has
-    twelve."""
-    words = len(text.split(maxsplit=LONG))
+    """True if a text ends in a mark that ends sentences in its script and has at least three words, or has
+    twelve.
+
+    >>> is_complete("The sea is salty."), is_complete("海水は塩辛い。"), is_complete("समुद्र खारा है।")
+    (True, True, True)
+    """
+    words = words_in(text)
     return words >= LONG or (words >= LEAST_WORDS and _END.search(text.rstrip()) is not None)
+
+
+def words_in(text: str) -> int:
+    """Words between blanks, of which no more than LONG are counted; in scripts that are written without
+    blanks, two letters count as a word.
+
+    >>> words_in("It is so."), words_in("它是这样的。")
+    (3, 3)
+    """
+    words = len(text.split(maxsplit=LONG))
+    if words >= LONG or text.isascii():
+        return words
+    return max(words, len(_UNSPACED.findall(text)) // 2)
 
 
 def repeats(text: str, asked: str) -> bool:

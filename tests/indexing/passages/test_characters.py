@@ -19,7 +19,7 @@ from answermill.indexing.passages.characters import (
 )
 from answermill.indexing.passages.passages import Splitter
 from answermill.indexing.passages.sentences import decisions, sentence_spans
-from answermill.indexing.passages.text import UNSPACED as UNSPACED_LETTERS
+from answermill.schemas.scripts import UNSPACED as UNSPACED_LETTERS
 
 SPLITTER = Splitter()
 PIECES = ["Go", "cannot", "id", "7", "3.5", "né", "½", "𝟙x", "中文。", "_a_", *"  \n\u00a0.!", "  ", "Dr."]

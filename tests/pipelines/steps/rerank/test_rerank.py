@@ -214,7 +214,9 @@ def test_a_plan_that_keeps_nothing_is_an_error_unless_the_job_allows_it(
     assert call("rerank", job_of(tmp_path, 'reranker = "complete_sentence"'), "--out", run) == 65
     error = capsys.readouterr().err
     assert re.search(
-        r"rerank kept none of [\d,]+ candidates of \d+ questions; .* set rerank.allow_empty = true\n$", error
+        r"rerank kept none of ([\d,]+) candidates of \d+ questions: complete_sentence kept none of the \1 that "
+        r"it read; .* set rerank.allow_empty = true\n$",
+        error,
     ), error
     assert not (run / "answers.jsonl").exists() and not (run / "scored" / "_manifest.json").exists()
     allowed = job_of(tmp_path, 'reranker = "complete_sentence"', more="[rerank]\nallow_empty = true\n")

@@ -20,6 +20,13 @@ from answermill.schemas.labels import LabelledCandidate
         "It was so.[12]",
         "He said “so”.",
         "And so on…",
+        "海水は塩辛い。",
+        "他说：“海水是咸的。”",
+        "海が塩辛い（海水）！",
+        "समुद्र खारा है।",
+        "هل البحر مالح؟",
+        "Ծովը աղի է։",
+        "ทะเลมีรสเค็มเพราะมีเกลือละลายอยู่ในน้ำ",
     ],
 )
 def test_what_ends_like_a_sentence_is_one(text: str) -> None:
@@ -36,6 +43,10 @@ def test_what_ends_like_a_sentence_is_one(text: str) -> None:
         "",
         "Read more..»x",
         "The capital of the province: an overview",
+        "海水",
+        "はい。",
+        "首页 | 关于我们 | 联系方式",
+        "समुद्र का खारापन",
     ],
 )
 def test_headings_menus_and_single_words_are_none(text: str) -> None:

@@ -1,10 +1,13 @@
-"""Marks that end sentences in the scripts of the world: Unicode's property Sentence_Terminal, and the marks
-that do so in some languages alone."""
+"""Facts of the scripts of the world: which are written without blanks, and the marks that end sentences:
+Unicode's property Sentence_Terminal, and the marks that do so in some languages alone."""
 
 from __future__ import annotations
 
 from functools import cache
 
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+"""Letters of scripts that are written without blanks, as ranges: Thai, Lao, Burmese, Khmer, Chinese,
+Japanese."""
 _SENTENCE_TERMINAL = """
     589 61D-61F 6D4 700-702 7F9 837 839 83D-83E 964-965 104A-104B 1362 1367-1368 166E 1735-1736
     17D4-17D5 1803 1809 1944-1945 1AA8-1AAB 1B4E-1B4F 1B5A-1B5B 1B5E-1B5F 1B7D-1B7F 1C3B-1C3C 1C7E-1C7F
