@@ -115,17 +115,22 @@ def command(name: str) -> Callable[..., Lines]:
 
 
 def _ended(running: Command, work: Callable[[], Any]) -> int:
-    """The exit code of the work. What the command has begun, such as a file of metrics, ends with it."""
+    """The exit code of the work. What the command has begun, such as a file of metrics, ends with it, and
+    what is to be done after a failure is done."""
     code = UNEXPECTED
     try:
         result = work()
         code = result if isinstance(result, int) else 0
     except JobError as e:
-        code = e.code
+        code, running.message = e.code, str(e)
+        raise
+    except Exception as e:
+        running.message = f"unexpected error, {e!r}"
         raise
     finally:
         for end in running.at_end:
             end(code)
+        running.fail(code)
     return code
 
 

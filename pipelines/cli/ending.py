@@ -72,6 +72,11 @@ class Command:
 
         self.on_failure = fail
 
+    def fail(self, code: int) -> None:
+        """Do what is to be done if it fails; nothing if `code` is 0."""
+        if code and self.on_failure is not None:
+            self.on_failure(code, self.message)
+
 
 def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn:
     """Do the work and exit with the exit code that it returns. An error exits with its own code, and a line
@@ -101,8 +106,7 @@ def run_to_the_end(work: Callable[[Command], int], is_process: bool) -> NoReturn
             except OSError as e:
                 code = code or IO
                 _write_reason(disk_message(e, None), code)
-        if code and command.on_failure is not None:
-            command.on_failure(code, command.message)
+        command.fail(code)
 
     if is_process and command.signal is not None:
         os._exit(code)

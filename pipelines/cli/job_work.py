@@ -147,7 +147,8 @@ class GateBars:
     max_fall: Annotated[
         float,
         Parameter(
-            help="Share by which documents, passages, questions, candidates and answered questions may fall."
+            help="Share by which documents, passages, questions, retrieved passages, candidates and answered "
+            "questions may fall."
         ),
     ] = 0.5
     max_rejects: Annotated[

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from answermill.files.remote import as_path
 from answermill.files.store import fetch, fetch_tree, store_of
 from answermill.pipelines.config.rerank_section import further_keys, settings_of, with_stages
-from answermill.pipelines.errors import INPUT_MISSING, SETTINGS, JobError, no_file, setting_error
+from answermill.pipelines.errors import SETTINGS, JobError, no_file, setting_error
 from answermill.pipelines.specs.shipped_plans import SHIPPED, shipped_file
 from answermill.ranking.entry import StageSettings
 from answermill.schemas import plug_ins
@@ -70,11 +70,12 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The tables of a TOML file, with `overrides` like 'index.shards=4' or 'rerank.stages.0.keep=20' laid
     over them.
 
-    Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if an override does not fit.
+    Raises JobError: 66 if there is no such file, 78 if it is not TOML, or if an override does not fit;
+    OSError if it cannot be read.
     """
     try:
         settings = tomllib.loads(as_path(path).read_text(encoding="utf-8-sig"))
-    except (FileNotFoundError, IsADirectoryError):
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
         raise no_file(
             path,
             advice="`answermill recipe job` writes a job for your pages, `answermill sample` one for its "
@@ -82,8 +83,6 @@ def read(path: Path, overrides: Sequence[str] = ()) -> dict[str, Any]:
         ) from None
     except (ValueError, RecursionError) as e:  # no TOML, not UTF-8, numbers too long, brackets too deep
         raise JobError(f"{path}: not valid TOML: {e}", SETTINGS) from e
-    except OSError as e:
-        raise JobError(f"{path}: {e.strerror}" if e.strerror else str(e), INPUT_MISSING) from e
 
     lay_over(settings, overrides)
     return settings

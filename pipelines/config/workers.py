@@ -31,9 +31,8 @@ class Workers(Section):
     cache_gb: float = Field(
         20.0,
         ge=0,
-        description="gigabytes for copies of what is read from s3://, gs:// and abfs://, on each machine, "
-        "in the folder that "
-        "TMPDIR names; what is in use stays",
+        description="gigabytes for copies of what is read from object stores and web servers, on each "
+        "machine, in the folder that TMPDIR names; what is in use stays",
     )
     java: str | None = Field(None, description="home folder of a Java 21 or later; found by itself if absent")
     java_heap: str = Field("1g", pattern=r"^\d+[mg]$", description="memory for Lucene, per process")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 _PAGES = {
-    "bad_encoding": "The record's text is in no encoding that was declared or recognised.",
+    "bad_encoding": "The record's body could not be unpacked (gzip, br, zstd, chunks), or has no end.",
     "blocked": "The page's address is on the block list.",
     "boilerplate": "Too few words were left without the lines that many pages of the domain share.",
     "broken_json": "The line is no JSON.",
@@ -35,7 +35,7 @@ _PAGES = {
     "too_long": "The page's main text is longer than one may be.",
     "too_short": "The page's main text has too few words.",
     "truncated": "The page was cut when it was crawled.",
-    "undecodable": "The page's bytes are no text in the charset that it declares.",
+    "undecodable": "No encoding makes the page readable, or many characters of its main text are lost.",
     "unit_failed": "The unit of work that held the record failed.",
     "unsupported_format": "The file is in no form that is read.",
 }
