@@ -155,6 +155,9 @@ class LabelledSentence(Record):
     sentence_id: str = column(pa.string(), "Sentence.sentence_id")
     text: str = column(pa.string(), "the sentence")
     label: int = column(pa.int8(), "1 = answers the question; 0 = does not, or is not labelled")
+    judged: bool | None = column(
+        pa.bool_(), "true if it is labelled; null if the data set does not say", default=None
+    )
 
 
 @record

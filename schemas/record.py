@@ -55,6 +55,9 @@ def record(cls: type[R]) -> type[R]:
     result._fields = tuple(
         (f.name, f.metadata.get("nested"), f.metadata.get("many", False)) for f in dataclasses.fields(result)
     )
+    result._optional = frozenset(
+        f.name for f in dataclasses.fields(result) if f.default is not dataclasses.MISSING
+    )
     result._arrow = _arrow_schema(result)
     return cast(type[R], result)
 
@@ -64,6 +67,8 @@ class Record:
 
     __slots__ = ()
     _fields: ClassVar[tuple[tuple[str, type[Record] | None, bool], ...]]
+    _optional: ClassVar[frozenset[str]]
+    """Columns with a value of their own for files that lack them."""
     _arrow: ClassVar[pa.Schema]
 
     @classmethod
@@ -111,9 +116,11 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Record from the result of its `to_dict`."""
+        """Record from the result of its `to_dict`; an optional column may be absent."""
         arguments = {}
         for name, nested, is_many in cls._fields:
+            if name in cls._optional and name not in values:
+                continue
             value = values[name]
             if nested is not None:
                 value = tuple(map(nested.from_dict, value)) if is_many else nested.from_dict(value)

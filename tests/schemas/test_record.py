@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill.schemas.corpus import Passage, Sentence
-from answermill.schemas.labels import PassageLabel
+from answermill.schemas.labels import LabelledSentence, PassageLabel
 from answermill.schemas.ranked import Hit
 from answermill.schemas.record import Record, column, many, record
 
@@ -136,3 +136,10 @@ def test_the_data_dictionary_names_the_setting_that_the_fused_score_depends_on()
     meanings = {name: meaning for name, _, meaning in Hit.describe()}
     assert "1 / (retrieve.fusion_k + rank)" in meanings["fused_score"]
     assert "1 / (k + rank)" in (Retrieve.model_fields["fusion_k"].description or "")
+
+
+def test_a_row_from_before_an_optional_column_is_read() -> None:
+    sentence = {"sentence_id": "d@0", "text": "It is so.", "label": 1}
+    assert LabelledSentence.from_dict(sentence).judged is None
+    with pytest.raises(KeyError, match="label"):
+        LabelledSentence.from_dict({"sentence_id": "d@0", "text": "It is so."})

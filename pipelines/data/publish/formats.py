@@ -175,8 +175,8 @@ def asnq(out: Path, name: str) -> Iterator[Take]:
 
 @contextmanager
 def trec(out: Path, name: str) -> Iterator[Take]:
-    """trec/: <split>.topics.tsv, and qrels of the judged windows and their sentences:
-    <split>.passages.qrels, <split>.sentences.qrels."""
+    """trec/: <split>.topics.tsv, and qrels of the judged windows and of their sentences as far as these are
+    judged: <split>.passages.qrels, <split>.sentences.qrels."""
     kinds = ("topics.tsv", "passages.qrels", "sentences.qrels")
     with ExitStack() as files:
         writers = {
@@ -189,8 +189,13 @@ def trec(out: Path, name: str) -> Iterator[Take]:
             question = _plain(rows[0].question_id)
             writers[split, "topics.tsv"](f"{question}\t{_line(rows[0].question)}\n")
             passages = ((row.passage_id, row.label) for row in judged(rows))
-            candidates = ((s.candidate_id, s.label) for s in sentences(judged(rows)))
-            for kind, labels in (("passages.qrels", passages), ("sentences.qrels", candidates)):
+            labels_of = {
+                sentence.sentence_id: sentence.label
+                for row in judged(rows)
+                for sentence in row.sentences
+                if sentence.judged is not False
+            }
+            for kind, labels in (("passages.qrels", passages), ("sentences.qrels", labels_of.items())):
                 writers[split, kind](
                     "".join(f"{question} 0 {_plain(name)} {label}\n" for name, label in labels)
                 )

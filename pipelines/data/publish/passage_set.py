@@ -76,7 +76,9 @@ class QuestionPassages:
 
     def _row(self, content: Passage, source: str) -> LabelledPassage:
         sentences = tuple(
-            LabelledSentence(s.sentence_id, s.text, int(s.sentence_id in self.correct))
+            LabelledSentence(
+                s.sentence_id, s.text, int(s.sentence_id in self.correct), s.sentence_id in self.judged
+            )
             for s in content.sentences
         )
 

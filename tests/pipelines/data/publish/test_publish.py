@@ -41,13 +41,14 @@ def row(
 
 
 def question_rows(q: str, d: str) -> list[LabelledPassage]:
-    """A question's rows: two windows that overlap, the first positive; a wrong one; a retrieved one."""
+    """A question's rows: two windows that overlap, the first positive, the second with a sentence that nobody
+    judged; a wrong one; a retrieved one."""
     right, wrong, other = (
-        S(f"{d}@0", 'It is\n"it".', 1),
-        S(f"{d}@9", "It is\tnot.", 0),
-        S(f"{d}@19", "=Who knows?", 0),
+        S(f"{d}@0", 'It is\n"it".', 1, True),
+        S(f"{d}@9", "It is\tnot.", 0, True),
+        S(f"{d}@19", "=Who knows?", 0, False),
     )
-    same = S(f"{d}x@0", 'IT is "it".', 0)
+    same = S(f"{d}x@0", 'IT is "it".', 0)  # of a file that does not say
     return [
         row(q, f"{d}:0-18", (right, wrong)),
         row(q, f"{d}:9-30", (wrong, other)),
@@ -231,7 +232,6 @@ def test_trec_s_files_are_read_back(published):
     assert dict(zip(labels.candidate_id.to_pylist(), labels.value.tolist(), strict=True)) == {
         "d3@0": 1,
         "d3@9": 0,
-        "d3@19": 0,
         "d3x@0": 0,
     }
 
