@@ -60,7 +60,7 @@ def evaluate(
     *,
     checkpoint: str | Path | None = None,
     settings: Sequence[str] = (),
-    words: str = "cosinet",
+    words: str | None = None,
     form: str | None = None,
     columns: Sequence[str] = (),
     **options: Any,

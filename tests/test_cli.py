@@ -397,11 +397,31 @@ def test_compare_exits_with_3_where_b_is_worse_than_the_margin(labelled, capsys)
     sides = labelled / "random.parquet", labelled / "RR.parquet"
     assert call("compare", *sides, "--margin", "0") == 0
     sides = ("WO+RR", "random", "--labels", labelled / "set.tsv", "--metric", "P@1", "--rounds", "50")
-    assert call("compare", *sides) == 0
+    assert call("compare", *sides) == 2
+    assert "--metric P@1 belongs to --margin" in capsys.readouterr().err
     assert call("compare", *sides, "--margin", "0.6") == 0
     (labelled / "set.tsv").write_text((labelled / "set.tsv").read_text().replace("Here.", "Where? Here."))
     assert call("compare", *sides, "--margin", "0.4") == 3
     assert "B is worse by 0.5000 P@1; the margin is 0.4" in capsys.readouterr().err
+    assert call("compare", *sides, "--margin", "0.5") == 0
+    assert call("compare", *sides, "--margin", "0.5", "--metrics", "MAP") == 2
+    assert "--metric P@1 is not among --metrics MAP" in capsys.readouterr().err
+    for command in (("evaluate", "RR"), ("compare", "RR", "random")):
+        assert call(*command, "--labels", labelled / "set.tsv", "--metrics") == 2
+        assert "no metric; name one or more" in capsys.readouterr().err
+
+
+def test_a_loss_of_just_the_margin_is_within_it(tmp_path):
+    def run(name, right):
+        lines = (f"q{n} Q0 a 0 {n < right:d} t\nq{n} Q0 b 0 {n >= right:d} t\n" for n in range(20))
+        (tmp_path / name).write_text("".join(lines))
+        return tmp_path / name
+
+    (tmp_path / "qrels").write_text("".join(f"q{n} 0 a 1\nq{n} 0 b 0\n" for n in range(20)))
+    sides = (run("a", 16), run("b", 12), "--labels", tmp_path / "qrels", "--metric", "P@1")
+    assert 0.8 - 0.6 > 0.2  # as floats
+    assert call("compare", *sides, "--margin", "0.2") == 0
+    assert call("compare", *sides, "--margin", "0.19") == 3
 
 
 def test_dataset_prints_the_statistics_row(labelled, capsys):

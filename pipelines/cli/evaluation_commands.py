@@ -14,7 +14,6 @@ from cyclopts.validators import Number
 
 from answermill.files.remote import as_path
 from answermill.pipelines.cli.parameters.arguments import (
-    METRICS,
     NEW_FILE,
     PLACE,
     NewFile,
@@ -115,11 +114,17 @@ class ComparedMeasure:
 
     labels: Annotated[Path | None, PLACE, Parameter(help="Evaluate A and B against these labels.")] = None
     protocol: Annotated[
-        Literal["raw", "answerable", "clean", "compat"], Parameter(help="As for `evaluate`.")
-    ] = "answerable"
+        Literal["raw", "answerable", "clean", "compat"] | None,
+        Parameter(help="As for `evaluate`; a finished evaluation must have it."),
+    ] = None
     metrics: Annotated[
-        tuple[str, ...], Parameter(negative=(), consume_multiple=True, help="As for `evaluate`.")
-    ] = METRICS
+        tuple[str, ...] | None,
+        Parameter(
+            negative=(),
+            consume_multiple=True,
+            help="As for `evaluate`; of a finished evaluation those that it has, all of them if absent.",
+        ),
+    ] = None
     reading: DatasetForm = RECOGNISED
 
 
@@ -147,9 +152,7 @@ def compare(
     With more than two runs each is compared with A, in one table, whose p-values are corrected for the number
     of runs (Holm); `--table results.tex` writes it for a paper.
     """
-    if limit.margin is not None and not 0 <= limit.margin <= 1:
-        raise JobError(f"--margin {limit.margin}: give a number from 0 to 1", USAGE)
-
+    limit.check(measure.metrics)
     if more and (limit.margin is not None or files.json is not None):
         raise JobError("--margin and --json are for two runs; leave them out, or the further runs", USAGE)
     for side in (a, b, *more):
@@ -157,6 +160,7 @@ def compare(
     check_there(*([measure.labels] if measure.labels is not None else []))
     from answermill.pipelines.learn.compare_many import check_tables, compare_many
     from answermill.pipelines.learn.evaluate.compare import compare_files
+    from answermill.ranking.evaluation.significance import EQUAL
 
     check_tables(files.table)
     options: dict[str, Any] = {
@@ -173,16 +177,17 @@ def compare(
         if more:
             write_lines(table.lines())
             return 0
-
-    result = compare_files(a, b, **options)
-    worse = result.worse_by(limit.metric) if limit.margin is not None else 0.0
+        result = table.pairs[b]
+    else:
+        result = compare_files(a, b, **options)
+    worse = 0.0 if limit.margin is None else result.worse_by(limit.measured)
 
     if files.json:
         result.write(files.json)
     write_lines(result.lines(show))
-    if limit.margin is not None and worse > limit.margin:
+    if limit.margin is not None and worse > limit.margin + EQUAL:
         sys.stderr.write(
-            f"answermill: B is worse by {worse:.4f} {limit.metric}; the margin is {limit.margin}\n"
+            f"answermill: B is worse by {worse:.4f} {limit.measured}; the margin is {limit.margin}\n"
         )
         return WORSE
 

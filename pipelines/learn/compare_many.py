@@ -11,14 +11,19 @@ from typing import Any
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError, counted
-from answermill.pipelines.learn.evaluate.compare import compare_files
+from answermill.pipelines.learn.evaluate.compare import Compared, Measure, Side, compare_sides
 from answermill.pipelines.runs.shown import Shown
-from answermill.ranking.evaluation.metrics import METRICS, Protocol
+from answermill.ranking.evaluation.metrics import Protocol
 from answermill.ranking.evaluation.significance import Comparison, holm
 
 FORMS = (".md", ".tex")
 LEVEL = 0.05
-_LATEX = {"\\": r"\textbackslash{}", **{mark: "\\" + mark for mark in "&%$#_{}"}, "~": r"\textasciitilde{}"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{mark: "\\" + mark for mark in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\^{}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +31,35 @@ class ComparedMany(Shown):
     """Several runs beside the first one, over the same questions."""
 
     first: str
-    protocol: str
-    questions: int
-    others: Mapping[str, Mapping[str, Comparison]]
-    """Run → metric → comparison with the first."""
+    pairs: Mapping[str, Compared]
+    """Run → comparison with the first."""
     corrected: Mapping[tuple[str, str], float]
     """(run, metric) → p of the randomisation test, corrected for the runs that the metric compares."""
 
     @property
+    def others(self) -> Mapping[str, Mapping[str, Comparison]]:
+        """Run → metric → comparison with the first."""
+        return {run: pair.metrics for run, pair in self.pairs.items()}
+
+    @property
+    def protocol(self) -> str:
+        return self._some.protocol
+
+    @property
+    def questions(self) -> int:
+        return self._some.questions
+
+    @property
     def metrics(self) -> Sequence[str]:
-        return list(next(iter(self.others.values())))
+        return list(self._some.metrics)
+
+    @property
+    def _some(self) -> Compared:
+        return next(iter(self.pairs.values()))
 
     def table(self) -> Iterator[tuple[str, list[str]]]:
         """(run, cell of each metric): in percent, with `*` where the corrected p is below LEVEL."""
-        some = next(iter(self.others.values()))
+        some = self._some.metrics
         yield self.first, [f"{100 * some[metric].a:.2f}" for metric in self.metrics]
         for run, compared in self.others.items():
             yield (
@@ -111,42 +131,31 @@ def compare_many(
     runs: Sequence[str],
     *,
     labels: Path | None = None,
-    protocol: Protocol = "answerable",
-    metrics: Sequence[str] = METRICS,
+    protocol: Protocol | None = None,
+    metrics: Sequence[str] | None = None,
     form: Form = None,
     rounds: int = 10_000,
     seed: int = 0,
 ) -> ComparedMany:
     """Compare every other run with the first one, as `compare_files` compares two.
 
-    Raises JobError: 2 if a run is named twice, or fewer than two are named; else as `compare_files`.
+    Each is evaluated once. Raises JobError: 2 if a run is named twice, or fewer than two are named; else as
+    `compare_files`.
     """
     if len(runs) < 2:
         raise JobError("give two or more runs", USAGE)
     if twice := next((run for n, run in enumerate(runs) if run in runs[:n]), None):
         raise JobError(f"{twice} is named twice; name each run once", USAGE)
 
-    compared = {
-        run: compare_files(
-            runs[0],
-            run,
-            labels=labels,
-            protocol=protocol,
-            metrics=metrics,
-            form=form,
-            rounds=rounds,
-            seed=seed,
-        )
-        for run in runs[1:]
-    }
-    some = next(iter(compared.values()))
+    measure = Measure(labels, protocol, metrics, form)
+    first, *others = (Side.of(run, measure) for run in runs)
+    pairs = {other.name: compare_sides(first, other, measure, rounds, seed) for other in others}
     corrected: dict[tuple[str, str], float] = {}
-    for metric in some.metrics:
-        values = holm([each.metrics[metric].p for each in compared.values()])
-        corrected |= {(run, metric): value for run, value in zip(compared, values, strict=True)}
-    others = {run: each.metrics for run, each in compared.items()}
+    for metric in pairs[runs[1]].metrics:
+        values = holm([pair.metrics[metric].p for pair in pairs.values()])
+        corrected |= {(run, metric): value for run, value in zip(pairs, values, strict=True)}
 
-    return ComparedMany(runs[0], some.protocol, some.questions, others, corrected)
+    return ComparedMany(first.name, pairs, corrected)
 
 
 def check_tables(files: Sequence[Path]) -> None:

@@ -22,7 +22,7 @@ from answermill.pipelines.specs.rerank import ANSWERS, SCORED
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
 from answermill.pipelines.specs.run import Run
 from answermill.ranking.evaluation.metrics import check_metric
-from answermill.ranking.evaluation.significance import compare_shared
+from answermill.ranking.evaluation.significance import EQUAL, compare_shared
 
 ANSWERED = "answered questions"
 ALPHA = 0.05
@@ -113,7 +113,7 @@ def _loss(a: Run, b: Run, bars: Bars) -> Iterator[GateFigure]:
         f"p {compared.p:.3f})"
     )
     loss = compared.a - compared.b
-    yield GateFigure("loss", loss, loss > bars.margin and is_sure, text)
+    yield GateFigure("loss", loss, loss > bars.margin + EQUAL and is_sure, text)
 
 
 def _judged(run: Run, metric: str) -> dict[str, float]:

@@ -156,6 +156,14 @@ def check_metric(metric: str) -> None:
         )
 
 
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raises ValueError if there is none, or on an unknown one as `check_metric`."""
+    if not metrics:
+        raise ValueError("no metric; name one or more, such as P@1")
+    for metric in metrics:
+        check_metric(metric)
+
+
 class _Order:
     """The ranked candidates as ties, best first within each question."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -22,6 +23,7 @@ from answermill.pipelines.cli.parameters.arguments import (
     Seed,
     parse_columns,
 )
+from answermill.pipelines.errors import USAGE, JobError
 
 if TYPE_CHECKING:
     from answermill.pipelines.data.formats.format import TableForm
@@ -98,12 +100,26 @@ class Measure:
 class Margin:
     """Limit beyond which B counts as worse than A."""
 
-    metric: Annotated[str, Parameter(help="The metric of --margin.")] = "MAP"
+    metric: Annotated[str | None, Parameter(help="The metric of --margin; MAP if absent.")] = None
     margin: Annotated[
         float | None,
         FROM_0_UP,
         Parameter(help="Exit with 3 if B is worse than A by more than this; from 0 to 1, e.g. 0.005."),
     ] = None
+
+    @property
+    def measured(self) -> str:
+        return self.metric or "MAP"
+
+    def check(self, metrics: Sequence[str] | None) -> None:
+        """Raise JobError (2) if the margin is no share, or its metric none of the `metrics` to measure."""
+        if self.margin is None:
+            if self.metric is not None:
+                raise JobError(f"--metric {self.metric} belongs to --margin; give both, or neither", USAGE)
+        elif not 0 <= self.margin <= 1:
+            raise JobError(f"--margin {self.margin}: give a number from 0 to 1", USAGE)
+        elif metrics is not None and self.measured not in metrics:
+            raise JobError(f"--metric {self.measured} is not among --metrics {' '.join(metrics)}", USAGE)
 
 
 @Parameter(name="*")
@@ -193,12 +209,12 @@ class ScoreOptions:
         ),
     ] = ()
     words: Annotated[
-        Literal["cosinet", "blanks"],
+        Literal["cosinet", "blanks"] | None,
         Parameter(
-            help="Words that WO and WO+RR count. cosinet: Cosinet's spaCy tokens; blanks: the text between "
-            "blanks."
+            help="Words that WO and WO+RR count. cosinet, the default: Cosinet's spaCy tokens; blanks: the "
+            "text between blanks."
         ),
-    ] = "cosinet"
+    ] = None
     reading: DatasetForm = RECOGNISED
 
 

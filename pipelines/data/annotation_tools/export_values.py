@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -116,9 +117,17 @@ def text_of(value: Any) -> str:
 
 
 def time_of(value: Any) -> float | None:
-    """Seconds since 1970, of a number or of ISO 8601; None of anything else."""
+    """Seconds since 1970, of a number or of ISO 8601; None of anything else.
+
+    >>> [time_of(value) for value in (7, "1970-01-01T00:00:07", float("nan"), 10**400)]
+    [7.0, 7.0, None, None]
+    """
     if isinstance(value, (int, float, Decimal)) and not isinstance(value, bool):
-        return float(value)
+        try:
+            seconds = float(value)
+        except OverflowError:
+            return None
+        return seconds if math.isfinite(seconds) else None
     try:
         moment = datetime.fromisoformat(text_of(value).strip())
     except ValueError:

@@ -32,6 +32,8 @@ from answermill.pipelines.data.annotation_tools.tool import (
 )
 from answermill.schemas.annotation import Task
 
+_ANSWERS = {"accept": "correct", "reject": "wrong"}
+
 
 def item(task: Task, model: Model | None) -> str:
     key = int(hashlib.sha256(f"{task.task_id} {task.text_hash}".encode()).hexdigest()[:16], 16) >> 11
@@ -76,7 +78,7 @@ def read(record: int, row: ExportRow) -> list[ExportedLabel]:
     if answer == "ignore":
         label = None, "skipped", "ignored in Prodigy"
     elif "accept" not in row and "options" not in row:
-        label = label_of([{"accept": "correct", "reject": "wrong"}.get(answer, answer)])
+        label = label_of([_ANSWERS.get(text_of(answer), answer)])
     elif answer == "accept":
         label = label_of(list_at(row, "accept"))
     else:  # `reject` refuses the task, whatever was chosen

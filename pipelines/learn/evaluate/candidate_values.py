@@ -182,12 +182,15 @@ def read_parquet(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Ca
         for n in np.flatnonzero(table.column(name).is_null().to_numpy())[:1]:
             raise JobError(f"{path}, row {n}: null where {', '.join(chosen)} are needed", BAD_DATA)
 
+    *ids, value = (table.column(name).combine_chunks() for name in chosen)
+    what = ""
     try:
-        *ids, value = (table.column(name).combine_chunks() for name in chosen)
+        what = f"{' or '.join(chosen[:-1])} is no text and no whole number"
         question_id, candidate_id = map(id_texts, ids)
+        what = f"{chosen[-1]} is no number"
         values = value.cast(pa.float64())
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as e:
-        raise JobError(f"{path}: {chosen[-1]} is no number, or an id no text: {e}", BAD_DATA) from e
+        raise JobError(f"{path}: {what}: {e}", BAD_DATA) from e
 
     numbers = np.arange(len(table), dtype=np.int64)
     return CandidateValues(

@@ -116,24 +116,76 @@ class Compared(Shown):
         return -self.metrics[metric].difference
 
 
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """Labels by which two or more runs are measured, and what of their figures is compared; None is the usual
+    protocol, the usual metrics, or all that a finished evaluation has."""
+
+    labels: Path | None = None
+    protocol: Protocol | None = None
+    metrics: Sequence[str] | None = None
+    form: Form = None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An evaluation that is compared with others."""
+
+    name: str
+    rows: Sequence[QuestionScore]
+    firsts: Mapping[str, str]
+    """Question id → its first candidate; empty for a finished evaluation, which has its text instead."""
+
+    @classmethod
+    def of(cls, name: str, measure: Measure) -> Side:
+        """The evaluation in a file of `evaluate --questions`, or else of what `evaluate` takes.
+
+        Raises JobError: 2 if the file was measured by another protocol, or lacks a metric; else as `evaluate`
+        does.
+        """
+        finished = _finished(as_path(name))
+        if finished is not None:
+            return cls(name, _chosen(name, finished, measure), {})
+        if measure.labels is None:
+            raise JobError(
+                f"{name} is not what `answermill evaluate --questions` writes; give --labels to evaluate it",
+                USAGE,
+            )
+
+        result = evaluate(
+            name,
+            measure.labels,
+            protocol=measure.protocol or "answerable",
+            metrics=METRICS if measure.metrics is None else measure.metrics,
+            form=measure.form,
+        )
+        return cls(name, result.questions, result.firsts)
+
+
 def compare_files(
     a: str,
     b: str,
     *,
     labels: Path | None = None,
-    protocol: Protocol = "answerable",
-    metrics: Sequence[str] = METRICS,
+    protocol: Protocol | None = None,
+    metrics: Sequence[str] | None = None,
     form: Form = None,
     rounds: int = 10_000,
     seed: int = 0,
 ) -> Compared:
     """Compare two outputs of `answermill evaluate --questions` or, with `labels`, anything that it evaluates.
 
-    Raises JobError: 65 where A and B are not of the same questions, protocol and metrics; else as `evaluate`
-    does.
+    `protocol` and `metrics` as of `Measure`. Raises JobError as `Side.of` and `compare_sides`.
     """
-    evaluated = [_questions(side, labels, protocol, metrics, form) for side in (a, b)]
-    sides, firsts = zip(*evaluated, strict=True)
+    measure = Measure(labels, protocol, metrics, form)
+    return compare_sides(Side.of(a, measure), Side.of(b, measure), measure, rounds, seed)
+
+
+def compare_sides(side_a: Side, side_b: Side, measure: Measure, rounds: int, seed: int) -> Compared:
+    """Compare two evaluations. Raises JobError: 65 where they are not of the same questions, protocol and
+    metrics."""
+    a, b = side_a.name, side_b.name
+    sides, firsts = (side_a.rows, side_b.rows), (side_a.firsts, side_b.firsts)
     keys_a, keys_b = ({(row.metric, row.question_id) for row in rows} for rows in sides)
     if unmatched := sorted(keys_a ^ keys_b):
         metric, question = unmatched[0]
@@ -158,22 +210,25 @@ def compare_files(
         Flip(name, texts[name], p1_a[name], p1_b[name], answers_a[name], answers_b[name])
         for name in moved(p1_a, p1_b)
     ]
-    if labels is not None and any(firsts):
-        flips = list(_with_texts(flips, firsts, labels, form))
+    if measure.labels is not None and any(firsts):
+        flips = list(_with_texts(flips, firsts, measure.labels, measure.form))
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
 
     return Compared(a, b, protocols.pop(), len(texts), compared, tuple(flips))
 
 
 def with_answers(result: Evaluation, labels: Path, form: Form = None) -> Evaluation:
-    """The evaluation with the text of each question's first candidate in its rows, as far as the labels have
-    it, so that `compare` of two files of rows can show answers."""
-    wanted = {pair for pair in result.firsts.items() if pair[1]}
-    _, texts = texts_of(labels, form, wanted) if wanted else ({}, {})
+    """The evaluation with the texts of each question and of its first candidate in its rows, as far as the
+    labels have them, so that `compare` of two files of rows can show both."""
+    questions, texts = texts_of(labels, form, result.firsts.items()) if result.firsts else ({}, {})
     return replace(
         result,
         questions=tuple(
-            replace(row, answer=texts.get((row.question_id, result.firsts.get(row.question_id, ""))))
+            replace(
+                row,
+                question=row.question or questions.get(row.question_id, ""),
+                answer=texts.get((row.question_id, result.firsts.get(row.question_id, ""))),
+            )
             for row in result.questions
         ),
     )
@@ -211,30 +266,41 @@ def _or_none(value: float | None) -> str:
     return f"{'-':>9}" if value is None else f"{value:>9.4f}"
 
 
-def _questions(
-    side: str, labels: Path | None, protocol: Protocol, metrics: Sequence[str], form: Form
-) -> tuple[Sequence[QuestionScore], Mapping[str, str]]:
-    """The rows of each question, and question id → its first candidate; a finished evaluation has its text
-    instead."""
-    path = as_path(side)
-    if path.name.endswith(".parquet") and path.is_file():
-        try:
-            with open_parquet(fetch(path)) as file:
-                is_ours = set(file.schema_arrow.names) >= _NEEDED
-                rows = QuestionScore.rows(_with_all_columns(file.read())) if is_ours else []
-        except DAMAGE as e:
-            raise_unless_damage(e)
-            raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
-        if is_ours and not rows:
-            raise JobError(f"{path}: no question in it", BAD_DATA)
-        if is_ours:
-            return rows, {}
+def _finished(path: Path) -> list[QuestionScore] | None:
+    """The rows of a file of `evaluate --questions`; None if it is none. Raises JobError (65) if it is not
+    readable, or empty."""
+    if not (path.name.endswith(".parquet") and path.is_file()):
+        return None
+    try:
+        with open_parquet(fetch(path)) as file:
+            if not set(file.schema_arrow.names) >= _NEEDED:
+                return None
+            rows = QuestionScore.rows(_with_all_columns(file.read()))
+    except DAMAGE as e:
+        raise_unless_damage(e)
+        raise JobError(f"{path}: not readable as Parquet: {e}", BAD_DATA) from e
 
-    if labels is None:
+    if not rows:
+        raise JobError(f"{path}: no question in it", BAD_DATA)
+    return rows
+
+
+def _chosen(name: str, rows: Sequence[QuestionScore], measure: Measure) -> list[QuestionScore]:
+    """The rows of a finished evaluation by the metrics to compare. Raises JobError (2) if it lacks one, or is
+    of another protocol."""
+    protocols = {row.protocol for row in rows}
+    if measure.protocol is not None and protocols != {measure.protocol}:
         raise JobError(
-            f"{side} is not what `answermill evaluate --questions` writes; give --labels to evaluate it",
+            f"{name} was measured by protocol {', '.join(sorted(protocols))}, not {measure.protocol}; leave "
+            "it out, or evaluate anew",
             USAGE,
         )
-
-    result = evaluate(side, labels, protocol=protocol, metrics=metrics, form=form)
-    return result.questions, result.firsts
+    measured = list(dict.fromkeys(row.metric for row in rows))
+    if measure.metrics is None:
+        return list(rows)
+    if not measure.metrics:
+        raise JobError("no metric; name one or more, such as P@1", USAGE)
+    for metric in measure.metrics:
+        if metric not in measured:
+            raise JobError(f"{name} has no {metric}, but {', '.join(measured)}; evaluate anew", USAGE)
+    return [row for row in rows if row.metric in measure.metrics]

@@ -35,7 +35,7 @@ from answermill.ranking.evaluation.metrics import (
     Judged,
     Protocol,
     Values,
-    check_metric,
+    check_metrics,
     measure,
     unjudged_share,
 )
@@ -218,8 +218,7 @@ def evaluate(
         raise JobError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}", USAGE)
 
     try:
-        for metric in metrics:
-            check_metric(metric)
+        check_metrics(metrics)
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
 
@@ -228,6 +227,8 @@ def evaluate(
         if not reference.closed:
             problem = f"{labels} is not recognised as an AS2 data set; name its --form if it is one"
             raise JobError(f"{scores} needs texts to rank: {problem}", BAD_DATA)
+        if by != FINAL:
+            raise JobError(f"--by {by} is for a scored/ folder, and {scores} ranks by itself", USAGE)
         ranked = Counted(rank(scores, labels, form, ranker))
         with progress("evaluate", len(reference.questions), lambda: ranked.questions, what="questions"):
             values = CandidateValues.from_rows(labels, ranked)
@@ -277,8 +278,8 @@ class Counted:
 def _check_no_ranker_options(scores: str, options: RankOptions) -> None:
     """Raise JobError (2) if options of a ranker are given for a file of scores."""
     written = [f"--set {setting}" for setting in options.settings]
-    if options.checkpoint is not None:
-        written.append(f"--checkpoint {options.checkpoint}")
+    named = {"checkpoint": options.checkpoint, "words": options.words}
+    written += [f"--{name} {value}" for name, value in named.items() if value is not None]
     if written:
         raise JobError(
             f"{written[0]} is for a reranker by name, and {scores} is a file or folder; leave it out", USAGE

@@ -42,9 +42,9 @@ class RankOptions:
     """The reranker's model folder; the shipped one if None."""
     settings: Sequence[str] = ()
     """The reranker's stage settings, as 'key=value' with TOML's values, e.g. 'drop=[0.2]'."""
-    words: str = "cosinet"
+    words: str | None = None
     """Definition of a word for the rules WO and WO+RR: a key of
-    `answermill.ranking.rerankers.baselines.overlap.WORDS`."""
+    `answermill.ranking.rerankers.baselines.overlap.WORDS`; cosinet if None."""
 
 
 DEFAULTS = RankOptions()
@@ -63,12 +63,14 @@ def rank(name: str, dataset: Path, form: Form = None, options: RankOptions = DEF
     with its score as the confidence. Candidates that the reranker drops are left out.
 
     Raises JobError: 78 if a setting or checkpoint is wrong or not for this ranker, 66 if it is not there, 2
-    if `words` is unknown, 65 and 66 as `read_dataset` does.
+    if `words` is unknown or not for it, 65 and 66 as `read_dataset` does.
     """
     lists = by_question(read_dataset(dataset, form))
     for rule in RULES:
         if name == rule:
             return _by_rule(rule, lists, options)
+    if options.words is not None:
+        raise JobError(f"--words {options.words} is for WO and WO+RR; leave it out for {name}", USAGE)
     reranker, checkpoint = load_ranker(name, options)
     settings = find(name).stage(**_settings(name, options.settings))
     check_context([settings], lambda: [Stage(name, reranker)], lambda: _passages(dataset, form))
@@ -94,10 +96,11 @@ def _by_rule(
         raise JobError(
             f"--set {options.settings[0]}: {name} is a rule and has no settings; leave it out", SETTINGS
         )
-    if options.words not in WORDS:
-        raise JobError(f"--words {options.words}: unknown; known: {', '.join(WORDS)}", USAGE)
+    words = options.words or "cosinet"
+    if words not in WORDS:
+        raise JobError(f"--words {words}: unknown; known: {', '.join(WORDS)}", USAGE)
 
-    words_of = WORDS[options.words]()
+    words_of = WORDS[words]()
     for rows in lists:
         scores = rule_scores(name, rows[0].question, [row.text for row in rows], words_of)
         for row, score in zip(rows, scores, strict=True):

@@ -160,7 +160,8 @@ def tune_bm25(job: Job, run: Path, labels: Path, trials: Trials, columns: Column
     answer.
 
     Raises JobError: 66 if shards/, the questions or the labels are missing; 65 if no question has a right
-    answer, or fewer than two; and as `RunShards.open`.
+    answer, or fewer than two; 2 if the metric counts more passages than are searched; and as
+    `RunShards.open`.
     """
     answers = right_answers(labels, columns)
     questions = [q for q in choose_questions(job).questions if q.question_id in answers]
@@ -172,6 +173,12 @@ def tune_bm25(job: Job, run: Path, labels: Path, trials: Trials, columns: Column
         )
 
     depth, settings = settings_of(job).depth, trials.settings(scoring_of(settings_of(job)))
+    if (cut := _RECALL.fullmatch(trials.metric)) and int(cut[1]) > depth:
+        raise JobError(
+            f"--metric {trials.metric}: only the best {depth} passages are searched; name a smaller number, "
+            f"or --set retrieve.depth={cut[1]}",
+            USAGE,
+        )
     shards, by_block = RunShards.of(job, run), list[Ranks]()
     blocks = [questions[n : n + _QUESTIONS] for n in range(0, len(questions), _QUESTIONS)]
     with progress("tune-bm25", len(questions), lambda: sum(r.shape[1] for r in by_block), what="questions"):

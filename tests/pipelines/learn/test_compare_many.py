@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from answermill.pipelines.learn.compare_many import compare_many
+from answermill.pipelines.learn.evaluate import compare
 from answermill.pipelines.learn.evaluate.compare import compare_files
+from answermill.pipelines.learn.evaluate.evaluate import Evaluation, evaluate
 from answermill.ranking.evaluation.significance import holm
 from answermill.schemas.labels import LabelledCandidate
 from testing.command import call
@@ -36,9 +39,19 @@ def test_holm_is_never_below_p_nor_above_bonferroni() -> None:
     assert holm([0.3]) == [0.3] and holm([]) == []
 
 
-def test_each_run_is_compared_with_the_first_as_two_are(runs: list[str]) -> None:
+def test_each_run_is_evaluated_once_and_compared_with_the_first_as_two_are(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     labels = Path("set.parquet")
+    evaluated: list[str] = []
+
+    def counted(name: str, *arguments: Any, **options: Any) -> Evaluation:
+        evaluated.append(name)
+        return evaluate(name, *arguments, **options)
+
+    monkeypatch.setattr(compare, "evaluate", counted)
     many = compare_many(runs, labels=labels, rounds=500)
+    assert evaluated == runs
     for run in runs[1:]:
         assert many.others[run] == compare_files(runs[0], run, labels=labels, rounds=500).metrics
     p = {run: many.others[run]["P@1"].p for run in runs[1:]}

@@ -48,7 +48,7 @@ def test_ids_that_pandas_made_floats_of_are_those_of_the_integers(tmp_path):
         pq.write_table(
             pa.table({"question_id": [other], "candidate_id": ["a"], "score": [1]}), tmp_path / "s.parquet"
         )
-        with pytest.raises(JobError, match="an id no text"):
+        with pytest.raises(JobError, match="question_id or candidate_id is no text and no whole number"):
             read_scores(tmp_path / "s.parquet")
 
 

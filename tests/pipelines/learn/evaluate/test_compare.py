@@ -35,6 +35,13 @@ def sides(tmp_path):
     return tmp_path
 
 
+def run_of(folder, name, best):
+    """A TREC run in which each question's candidate of this number is the first."""
+    lines = [f"{q} Q0 {q}-{n} 0 {float(str(n) == best)} {name}\n" for q in QUESTIONS for n in range(2)]
+    (folder / f"{name}.run").write_text("".join(lines))
+    return folder / f"{name}.run"
+
+
 def test_differences_wins_and_the_flipped_questions_with_their_texts(sides):
     comparison = compare_files(str(sides / "RR.parquet"), str(sides / "WO+RR.parquet"), rounds=500)
     c = comparison.metrics["P@1"]
@@ -61,10 +68,7 @@ def test_with_labels_it_evaluates_both_sides_itself(sides):
 
 
 def test_files_of_scores_show_each_flipped_question_with_both_first_answers(sides):
-    for name, best in (("a", "0"), ("b", "1")):
-        lines = [f"{q} Q0 {q}-{n} 0 {float(str(n) == best)} {name}\n" for q in QUESTIONS for n in range(2)]
-        (sides / f"{name}.run").write_text("".join(lines))
-    runs = (str(sides / "a.run"), str(sides / "b.run"))
+    runs = [str(run_of(sides, name, best)) for name, best in (("a", "0"), ("b", "1"))]
     compared = compare_files(*runs, labels=sides / "set.parquet", rounds=100)
     said = "\n".join(compared.lines())
     assert "100.0 →   0.0  b  Where?" in said
@@ -120,6 +124,20 @@ def test_other_questions_protocols_or_files_are_refused(sides):
     assert e.value.code == USAGE
 
 
+def test_of_a_finished_evaluation_only_what_it_has_is_compared(sides):
+    files = [str(sides / f"{name}.parquet") for name in ("RR", "WO+RR")]
+    assert list(compare_files(*files, metrics=["MRR"], rounds=50).metrics) == ["MRR"]
+    assert compare_files(*files, protocol="answerable", rounds=50).protocol == "answerable"
+    for options, says in (
+        ({"metrics": ["MRR", "P@5"]}, r"RR\.parquet has no P@5, but P@1, MAP, MRR, nDCG@10"),
+        ({"protocol": "raw"}, r"was measured by protocol answerable, not raw"),
+        ({"metrics": []}, "no metric"),
+    ):
+        with pytest.raises(JobError, match=says) as e:
+            compare_files(*files, labels=sides / "set.parquet", **options)
+        assert e.value.code == USAGE
+
+
 def test_files_of_rows_show_the_answers_as_well(sides):
     """As `answermill evaluate --questions` writes them; files of before, without answers, are read too."""
     labels = sides / "set.parquet"
@@ -129,6 +147,15 @@ def test_files_of_rows_show_the_answers_as_well(sides):
     compared = compare_files(*files, rounds=100)
     assert compared.flips == compare_files("RR", "WO+RR", labels=labels, rounds=100).flips
     assert "A: Here." in "\n".join(compared.lines())
+
+    # The questions' texts too, where the labels have none themselves and the scores are a file's.
+    qrels = sides / "qrels"
+    qrels.write_text("".join(f"{q} 0 {q}-{n} {QUESTIONS[q][1][n][1]}\n" for q in QUESTIONS for n in range(2)))
+    bare = evaluate(str(run_of(sides, "a", "0")), qrels)
+    assert {row.question for row in bare.questions} == {""}
+    assert {row.question for row in with_answers(bare, labels).questions} == {
+        q for q, _ in QUESTIONS.values()
+    }
 
     former = pq.read_table(files[0]).drop_columns(["answer"])
     pq.write_table(former, sides / "former.parquet")

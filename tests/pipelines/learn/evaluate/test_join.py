@@ -94,6 +94,15 @@ def test_a_confidence_that_is_no_number_is_bad_data_and_not_a_dropped_candidate(
     assert e.value.code == BAD_DATA
 
 
+def test_scores_of_nothing_that_was_judged_are_refused(tmp_path):
+    run = text(tmp_path, "run.txt", "q1 Q0 x 1 3.5 t\nq2 Q0 y 1 1.0 t\nq9 Q0 z 1 1.0 t\n")
+    with pytest.raises(
+        JobError, match=r"run.txt: none of 2 candidates has a label in .*qrels.txt; are the"
+    ) as e:
+        join(read_scores(run), read_labels(text(tmp_path, "qrels.txt", QRELS)))
+    assert e.value.code == BAD_DATA
+
+
 def test_an_id_that_a_data_set_does_not_have_is_an_error(tmp_path):
     labels = read_labels(write_three_each(tmp_path))
     with pytest.raises(JobError, match=r"run.txt:2: candidate q1-9 of question q1 is not in .*set.parquet"):

@@ -78,6 +78,14 @@ def test_options_that_are_not_for_this_ranker_are_refused(tmp_path):
         with pytest.raises(JobError, match=says) as e:
             evaluate(scores, path, ranker=RankOptions(**options))
         assert e.value.code == code, says
+    for scores, options, says in (
+        ("overlap", {"by": "position"}, "--by position is for a scored/ folder, and overlap ranks by itself"),
+        ("overlap", {"ranker": RankOptions(words="blanks")}, "--words blanks is for WO and WO"),
+        (str(run), {"ranker": RankOptions(words="blanks")}, "--words blanks is for a reranker"),
+    ):
+        with pytest.raises(JobError, match=says) as e:
+            evaluate(scores, path, **options)
+        assert e.value.code == USAGE, says
 
 
 def test_a_pruned_cascade_is_measured_and_what_it_drops_is_not_found(tmp_path, capsys):

@@ -111,11 +111,18 @@ def test_a_text_is_right_in_every_passage_that_holds_it_and_an_id_in_its_own(
 def test_labels_of_other_questions_and_wrong_options_are_refused(small_run: Path, tmp_path: Path) -> None:
     job, labels = load(small_run.parent / "job.toml"), tmp_path / "labels.tsv"
     labels.write_text("question_id\tsentence\tlabel\nnobody\tA sentence.\t1\n")
+    (tmp_path / "asked").mkdir()
+    asked = labels_of(small_run, tmp_path / "asked", rank=1)
     refusals = [
         (
             BAD_DATA,
             "of which the job asks 0; name their file",
             lambda: tune_bm25(job, small_run, labels, Trials()),
+        ),
+        (
+            USAGE,
+            r"--metric recall@101: only the best \d+ passages are searched; name a smaller number, or --set",
+            lambda: tune_bm25(job, small_run, asked, Trials(metric="recall@101")),
         ),
         (INPUT_MISSING, "no such file", lambda: right_answers(tmp_path / "none")),
         (USAGE, "--b 1.5: give numbers from 0 to 1", lambda: Trials(b=(1.5,))),

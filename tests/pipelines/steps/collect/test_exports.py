@@ -281,6 +281,13 @@ def test_prodigy_s_choices_and_its_accept_and_reject(tmp_path: Path) -> None:
     assert [g.record for g in export.read()] == list(range(1, 9))
 
 
+@pytest.mark.parametrize("answer", [["correct"], {"accept": 1}, 7])
+def test_an_answer_in_another_form_is_no_label(tmp_path: Path, answer: object) -> None:
+    row = {"task_id": "t1", "text_hash": "h1", "answer": answer, "_task_hash": 1, "_timestamp": 10**400}
+    export = Export(written(tmp_path, json.dumps(row), "jsonl"))
+    assert export.form == "prodigy" and said(export)[0][-1] == "not_a_label"
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
