@@ -57,7 +57,9 @@ def conflict(
         if manifest.step != spec.name and not manifest.maker.command
     ]
     in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
-    remedy = f"{spec.maker.again(run)}; or give another --out{f'; or {spec.adds}' if spec.adds else ''}"
+    redo = spec.maker.remedy(run) + ("" if spec.maker.command else ", with the same --set,")
+    adds = f"; or {spec.adds}" if spec.adds else ""
+    remedy = f"{redo} makes it again; or give another --out{adds}"
     return (
         f"{run / name} holds the output of another job: {_difference(other, spec, settings, inputs)}; "
         f"{in_the_way}. {remedy}"

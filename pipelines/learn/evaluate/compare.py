@@ -128,7 +128,7 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedSide:
     """An evaluation that is compared with others."""
 
     name: str
@@ -137,7 +137,7 @@ class Side:
     """Question id → its first candidate; empty for a finished evaluation, which has its text instead."""
 
     @classmethod
-    def of(cls, name: str, measure: Measure) -> Side:
+    def of(cls, name: str, measure: Measure) -> ComparedSide:
         """The evaluation in a file of `evaluate --questions`, or else of what `evaluate` takes.
 
         Raises JobError: 2 if the file was measured by another protocol, or lacks a metric; else as `evaluate`
@@ -175,13 +175,15 @@ def compare_files(
 ) -> Compared:
     """Compare two outputs of `answermill evaluate --questions` or, with `labels`, anything that it evaluates.
 
-    `protocol` and `metrics` as of `Measure`. Raises JobError as `Side.of` and `compare_sides`.
+    `protocol` and `metrics` as of `Measure`. Raises JobError as `ComparedSide.of` and `compare_sides`.
     """
     measure = Measure(labels, protocol, metrics, form)
-    return compare_sides(Side.of(a, measure), Side.of(b, measure), measure, rounds, seed)
+    return compare_sides(ComparedSide.of(a, measure), ComparedSide.of(b, measure), measure, rounds, seed)
 
 
-def compare_sides(side_a: Side, side_b: Side, measure: Measure, rounds: int, seed: int) -> Compared:
+def compare_sides(
+    side_a: ComparedSide, side_b: ComparedSide, measure: Measure, rounds: int, seed: int
+) -> Compared:
     """Compare two evaluations. Raises JobError: 65 where they are not of the same questions, protocol and
     metrics."""
     a, b = side_a.name, side_b.name

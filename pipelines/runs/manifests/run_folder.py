@@ -104,5 +104,5 @@ def _are_same_stages(there: Any, here: Any) -> bool:
 def _short(value: Any) -> str:
     if value and _are_stages(value):
         return ", ".join(map(stage_name, value))
-    text = repr(value)
+    text = "absent" if value is None else repr(value)
     return text if len(text) <= 100 else f"{text[:100]}…"

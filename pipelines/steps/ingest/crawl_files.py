@@ -25,7 +25,10 @@ from answermill.indexing.crawl.input_formats import cut, read_pages, suffix_of
 from answermill.indexing.crawl.raw_page import WHOLE, Range, RawPage
 from answermill.pipelines.config.job_file import Ingest, Job
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, JobError
+from answermill.pipelines.runs.manifests.manifest import MANIFEST
+from answermill.pipelines.runs.step import WORK
 from answermill.pipelines.specs.ingest import IngestCounts
+from answermill.pipelines.specs.rerank import ANSWERS_FILE
 from answermill.pipelines.steps.ingest.fetched_records import RecordUnit
 from answermill.pipelines.steps.ingest.path_lists import is_list, listed, looked_up
 from answermill.schemas.corpus import Rejected
@@ -222,9 +225,11 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
 
     if path.is_dir():
         listed_files = ListedFiles([], [])
-        for file in path.rglob("*"):
-            if file.is_file():
-                (listed_files.files if is_read(file) else listed_files.passed_over).append(file)
+        below = [file for file in path.rglob("*") if file.is_file()]
+        others = _written_by_runs(path, below) | _named_elsewhere(job)
+        for file in below:
+            is_input = others.isdisjoint((file, *file.parents)) and is_read(file)
+            (listed_files.files if is_input else listed_files.passed_over).append(file)
         if not listed_files.files:
             kinds = ", ".join(KINDS if key == "ingest.input" else (".parquet",))
             raise JobError(f"{key}: no {kinds} file in the folder {path}", INPUT_MISSING)
@@ -238,6 +243,22 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
         )
 
     return ListedFiles(files, [])
+
+
+def _written_by_runs(folder: Path, below: Sequence[Path]) -> set[Path]:
+    """What runs have written among the files below a folder of pages: run folders in it and, if it is a run
+    folder itself, that run's own folders and answers."""
+    outputs = {file.parent for file in below if file.name == MANIFEST}
+    outputs |= {parent for file in below for parent in file.parents if parent.name == WORK}
+    runs = {output.parent for output in outputs}
+    answers = {folder / ANSWERS_FILE} if folder in runs else set()
+    return (outputs | runs | answers) - {folder, *folder.parents}
+
+
+def _named_elsewhere(job: Job) -> set[Path]:
+    """The files that the job names as its questions and labels, which are no pages."""
+    keys = (job.retrieve and job.retrieve.questions, job.propagate and job.propagate.labels)
+    return {job.path(name) for name in keys if name}
 
 
 def _matching(job: Job, pattern: str, path: Path) -> list[Path]:

@@ -127,3 +127,22 @@ def test_a_large_file_of_this_machine_is_several_units(tmp_path, monkeypatch):
     FileList.write(units, tmp_path)
     assert list(FileList(tmp_path)) == units
     assert not FileList.differs(units, tmp_path) and FileList.differs(units[:2], tmp_path)
+
+
+@pytest.mark.parametrize("out", ["run", "deep/run", "."])
+def test_what_runs_have_written_and_the_jobs_other_files_are_no_pages(tmp_path, out):
+    pages = [json.dumps({"id": name, "text": f"{TEXT} {name}."}) + "\n" for name in ("one", "two")]
+    (tmp_path / "pages.jsonl").write_text("".join(pages))
+    (tmp_path / "questions.jsonl").write_text('{"question_id": "q", "text": "Who jumps over the dog?"}\n')
+    (tmp_path / "labels.tsv").write_text("question_id\tsentence\tlabel\nq\tThe fox.\t1\n")
+    (tmp_path / "job.toml").write_text(
+        '[ingest]\ninput = ["."]\nmin_words = 5\n[retrieve]\nquestions = "questions.jsonl"\n'
+        '[propagate]\nlabels = "labels.tsv"\n'
+    )
+    run = tmp_path / out
+    first = ingest(load(tmp_path / "job.toml"), run)
+    assert "2 pages = 2 documents" in first
+    (run / "answers.jsonl").write_text('{"question_id": "q", "text": "An answer."}\n')
+    (run / "_work" / "rerank-0").mkdir(parents=True)
+    (run / "_work" / "rerank-0" / "unit-00000.jsonl").write_text("{}\n")
+    assert ingest(load(tmp_path / "job.toml"), run).endswith("(complete)")
