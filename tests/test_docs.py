@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from cyclopts import CycloptsError
 
+import answermill as am
 from answermill.__main__ import main
 from answermill.pipelines.cli.command_line import command_line
 from answermill.pipelines.config.job_file import Job, keys, load
@@ -353,11 +354,22 @@ def test_every_kind_of_odd_input_names_the_test_that_guards_it():
     for path, name in tests:
         assert f"\ndef {name}(" in (ROOT / "tests" / path).read_text(encoding="utf-8"), (path, name)
 
-    modules = re.findall(r"`((?:indexing|main_content|files)[.\w]+)`", table)
+    modules = re.findall(r"`((?:indexing|main_content|files|schemas)[.\w]+)`", table)
     files = [path.with_suffix("").as_posix() for path in ROOT.glob("*/**/*.py")]
     assert [
         name for name in modules if not any(f.endswith("/" + name.replace(".", "/")) for f in files)
     ] == []
+
+
+def test_html_files_become_pages_as_jobs_says(tmp_path, monkeypatch):
+    (block,) = [block for page, block in blocks("python") if page == "jobs.md"]
+    sentences = " ".join(f"The tides of sea number {n} follow the pull of the moon." for n in range(9))
+    (tmp_path / "html").mkdir()
+    (tmp_path / "html" / "tides.html").write_text(f"<html><title>Tides</title><p>{sentences}</p></html>")
+    (tmp_path / "job.toml").write_text('[ingest]\ninput = ["pages.warc"]\n')
+    monkeypatch.chdir(tmp_path)
+    exec(block, {})
+    assert "1 page = 1 document" in str(am.ingest("job.toml", out="run"))
 
 
 def test_the_description_that_design_shows_is_that_of_rerank():

@@ -4,6 +4,7 @@ listed, its mistakes explained."""
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
 import types
@@ -284,7 +285,9 @@ def explain(error: Mapping[str, Any], kind: type[BaseModel], settings: Any) -> s
 
     message, value = error["msg"].removeprefix("Value error, "), repr(error["input"])
     is_said = isinstance(error["input"], dict) or value in message
-    return f"{where}: {message}" + ("" if is_said else f", not {value}")
+    needs_list = error["type"] in ("list_type", "tuple_type") and isinstance(error["input"], str)
+    advice = f"; write [{json.dumps(error['input'], ensure_ascii=False)}]" if needs_list else ""
+    return f"{where}: {message}" + ("" if is_said else f", not {value}") + advice
 
 
 def _fields_at(section: type[BaseModel], location: Sequence[str | int], settings: Any) -> Sequence[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError, counted
-from answermill.pipelines.learn.evaluate.compare import Compared, Measure, ComparedSide, compare_sides
+from answermill.pipelines.learn.evaluate.compare import Compared, ComparedSide, Measure, compare_sides
 from answermill.pipelines.runs.shown import Shown
 from answermill.ranking.evaluation.metrics import Protocol
 from answermill.ranking.evaluation.significance import Comparison, holm

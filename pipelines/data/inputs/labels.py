@@ -43,7 +43,10 @@ class LabelSource:
         """The source that the job names. Raises JobError if the labels are missing (66), or the job has no
         [propagate] (78)."""
         if job.propagate is None:
-            raise JobError("the job has no [propagate] section; add one with `labels`", SETTINGS)
+            raise JobError(
+                "the job has no [propagate] section; add one, with `labels` or, after `collect`, empty",
+                SETTINGS,
+            )
         if job.propagate.labels is None:
             folder = collected_labels(run)
             return cls(folder, LABELS.name, Folder.open(folder, LABELS))

@@ -94,6 +94,9 @@ def _rows_of_cells(
             names, column_of = kind.header, dict(zip(kind.header, kind.header, strict=True))
             unnamed = line, written
             if len(without_blank_end(written, len(names))) != len(names):
+                if len(written) == 1 and "text" in kind.fields:
+                    advice = "for a text a line write `text` as the first line"
+                    raise bad(path, line, f"no header line; {advice}, or {_example(kind, between)}")
                 shown = [shorten(cell, 40, placeholder="…") for cell in written]
                 name = next(iter(kind.fields))
                 raise columns.missing(path, line, name, shown, f"no header line; {_example(kind, between)}")

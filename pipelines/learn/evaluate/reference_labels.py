@@ -137,7 +137,8 @@ def _folder(path: Path) -> CandidateValues:
     if record is None:
         content = f"holds {manifest.record}" if manifest else f"has no {MANIFEST}"
         raise JobError(
-            f"{path} {content}; give one of the folders below labels/, which `answermill propagate` writes",
+            f"{path} {content}; give labels/sentences for scores of sentences, labels/passages for those of "
+            "passages, which `answermill propagate` writes",
             BAD_DATA,
         )
     spec = next(folder for folder in PROPAGATE if folder.record is record)

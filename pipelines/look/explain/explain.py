@@ -16,11 +16,11 @@ from answermill.pipelines.look.explain.losses import CandidateRows, Loss
 from answermill.pipelines.look.explain.question_search import FoundQuestion, find_question
 from answermill.pipelines.look.explain.stage_views import StageView, score_by, stage_views
 from answermill.pipelines.look.explain.written_parts import WrittenParts
-from answermill.pipelines.runs.manifests.run_folder import check_run
 from answermill.pipelines.runs.parquet_folder import read_batches
 from answermill.pipelines.specs.registry import folders
 from answermill.pipelines.specs.rerank import ANSWERS, SCORED, SCORED_REJECTS
 from answermill.pipelines.specs.retrieve import QUESTIONS, RETRIEVED
+from answermill.pipelines.specs.run import Run
 from answermill.schemas.corpus import Rejected
 from answermill.schemas.ranked import ScoredCandidate
 
@@ -188,7 +188,7 @@ def explain(run: Path, wanted: str, gold: str | None = None) -> Explanation:
     2 if `gold` is empty.
     """
     run = as_path(run)
-    check_run(run)
+    Run.open(run).refuse_none()
     if gold is not None and not folded(gold):
         raise JobError("--gold: give some words of the right answer", USAGE)
 

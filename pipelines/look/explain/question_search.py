@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from heapq import nlargest
 from pathlib import Path
+from textwrap import shorten
 
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from answermill.pipelines.specs.retrieve import QUESTIONS, QUESTIONS_REJECTS
 from answermill.schemas.corpus import Question, Rejected
 
 NEAREST = 3
+_SHOWN = 160  # characters of a question
 _COLUMNS = ("question_id", "text")
 _SCORE = re.compile(r"^[\d.e+-]+: ")
 
@@ -69,7 +71,9 @@ def _absence(run: Path, wanted: str, parts: WrittenParts[Question]) -> str:
         NEAREST, ((_nearness(wanted, question), question) for question in questions), key=lambda pair: pair[0]
     )
     shown = "; ".join(
-        f"{question.question_id} ({question.text})" for nearness, question in near if nearness > 0
+        f"{question.question_id} ({shorten(question.text, _SHOWN, placeholder=' …')})"
+        for nearness, question in near
+        if nearness > 0
     )
     unfinished = f"; {parts.missing}, and it may come" if parts.missing else ""
 

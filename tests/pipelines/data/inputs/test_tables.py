@@ -72,7 +72,8 @@ def test_questions_without_ids_are_numbered(tmp_path):
         (
             "q.tsv",
             "Who?\n",
-            r"q.tsv:1: no header line; without one it must have the columns question_id, text",
+            r"q.tsv:1: no header line; for a text a line write `text` as the first line, or without one it "
+            r"must have the columns question_id, text",
         ),
         ("q.jsonl", '{"text": "Who?"}\n{"text": \n', r"q.jsonl:2: not JSON"),
         ("q.jsonl", "[1]\n", r"q.jsonl:1: not a JSON object: \[1\]"),

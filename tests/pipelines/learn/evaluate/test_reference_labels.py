@@ -130,7 +130,7 @@ def test_labels_folders_are_open_labels_by_sentence_passage_and_document(sample_
 
 
 def test_another_folder_is_no_labels_folder(sample_run):
-    with pytest.raises(JobError, match="holds Document; give one of the folders below labels/"):
+    with pytest.raises(JobError, match="holds Document; give labels/sentences for scores of sentences"):
         read_labels(sample_run / "documents")
     with pytest.raises(JobError, match=r"has no _manifest\.json"):
         read_labels(sample_run)
