@@ -68,7 +68,7 @@ class Record:
     __slots__ = ()
     _fields: ClassVar[tuple[tuple[str, type[Record] | None, bool], ...]]
     _optional: ClassVar[frozenset[str]]
-    """Columns with a value of their own for files that lack them."""
+    """Columns with a default, for files that lack them."""
     _arrow: ClassVar[pa.Schema]
 
     @classmethod

@@ -33,11 +33,11 @@ def test_a_command_has_its_function(name: str) -> None:
 
 
 def test_a_call_that_fails_tells_what_its_command_tells(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    hook = f'echo "$ANSWERMILL_CODE $ANSWERMILL_MESSAGE" > {told}'
+    output = tmp_path / "output"
+    hook = f'echo "$ANSWERMILL_CODE $ANSWERMILL_MESSAGE" > {output}'
     with pytest.raises(JobError, match=r"none\.toml") as error:
         am.rerank_step(tmp_path / "none.toml", out=tmp_path / "run", on_failure=hook)
-    assert told.read_text() == f"{error.value.code} {error.value}\n"
+    assert output.read_text() == f"{error.value.code} {error.value}\n"
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name != "completion"])
