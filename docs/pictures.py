@@ -84,7 +84,7 @@ def _arrow(path: str) -> str:
 def cost_accuracy(saved: Saved) -> str:
     """MAP on WikiQA's test set against cost: the cascade, its exits, monolithic models and the sequential
     ranker."""
-    quality = saved("cascade_quality")
+    quality, by_lengths = saved("cascade_quality"), saved("schedule_costs")
     families = {
         "monolithic, 2 to 6 layers": (("mt2", "mt4", "monolithic"), GREY, "s"),
         "sequential ranker, α .5 to .3": (("sequential_a5", "sequential_a4", "sequential_a3"), ORANGE, "^"),
@@ -98,7 +98,12 @@ def cost_accuracy(saved: Saved) -> str:
 
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
     for label, (rows, colour, marker) in families.items():
-        costs = [quality[f"wikiqa_cost_{row}"] for row in rows]
+        costs = [
+            by_lengths[row.replace("sequential", "wikiqa_cost_sr_three")]
+            if row.startswith("sequential")
+            else quality[f"wikiqa_cost_{row}"]
+            for row in rows
+        ]
         axes.plot(
             costs, [quality[f"wikiqa_map_{row}"] for row in rows], marker=marker, color=colour, label=label
         )

@@ -28,7 +28,6 @@ from answermill.ranking.rerankers.blend.weights import FitOptions
 from answermill.ranking.rerankers.cascade.cascade import Cascade, survivors
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.exits import ExitScores
-from answermill.ranking.rerankers.cascade.schedule import relative_cost
 from answermill.schemas.arrays import Floats, Ints
 from experiments.percents import difference
 from experiments.question_sets.learnable import Questions
@@ -58,12 +57,13 @@ def at_exit(table: ExitScores, column: int) -> ExitScores:
     return replace(table, exits=table.exits[column : column + 1], scores=table.scores[:, [column]])
 
 
-def row(table: ExitScores, alpha: float = 0.0) -> Row:
+def row(table: ExitScores, alpha: float = 0.0, shared: bool = True) -> Row:
     """Row of the ranking by the last exit after the share α has left at each earlier exit; departed
-    candidates rank last, all tied."""
+    candidates rank last, all tied. If not `shared`, each exit is a model of its own, which begins at layer 1
+    again."""
     here, cost, before = np.arange(len(table.question)), 0, 0
     for exit, layer in enumerate(table.exits):
-        cost, before = cost + (layer - before) * len(here), layer
+        cost, before = cost + (layer - before) * len(here), layer if shared else 0
         if exit < len(table.exits) - 1 and alpha:
             stay = survivors(table.question[here], table.scores[here, exit], table.position[here], alpha)
             here = here[stay]
@@ -81,14 +81,10 @@ def cascade_rows(name: str, table: ExitScores, alphas: Sequence[float]) -> dict[
 def sequential_rows(tables: Sequence[ExitScores], alphas: Sequence[float]) -> dict[str, Row]:
     """Rows of the sequential ranker at each α, from the monolithic models' tables, the shallowest first. Each
     model encodes its candidates again, which its cost counts."""
-    exits, depth = tuple(table.exits[-1] for table in tables), tables[-1].depth
+    exits = tuple(table.exits[-1] for table in tables)
     scores = np.concatenate([table.scores for table in tables], axis=1)
     in_a_row = replace(tables[-1], exits=exits, scores=scores)
-    rows = {}
-    for alpha in alphas:
-        cost = relative_cost(exits, (alpha,) * (len(exits) - 1), depth, shared=False)
-        rows[f"sequential_a{10 * alpha:.0f}"] = row(in_a_row, alpha)._replace(cost=cost)
-    return rows
+    return {f"sequential_a{10 * alpha:.0f}": row(in_a_row, alpha, shared=False) for alpha in alphas}
 
 
 def values(question: Ints, label: Ints, score: Floats) -> dict[str, Floats]:

@@ -12,10 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from answermill.ranking.rerankers.cascade.exits import ExitRows, ExitScores
-from answermill.ranking.rerankers.cascade.schedule import relative_cost
+from answermill.ranking.rerankers.cascade.schedule import cost, relative_cost
 from experiments import cascade_long_lists, cascade_trainings, schedule_spread
 from experiments.cascade_paper import BODIES, WAYS, pairs, rows_of, sections, trainings, wanted
 from experiments.exit_rows import sequential_rows, values
+from experiments.schedule_costs import EXITS, over_lists
 
 BODY, WORK = BODIES["default"], Path("work")
 
@@ -80,13 +81,21 @@ def test_models_are_trained_in_the_order_in_which_they_are_named() -> None:
         wanted("mt6,mt12", BODY)
 
 
-def test_the_sequential_ranker_of_five_models_costs_what_table_3_says() -> None:
-    five = [table((depth,), [[0.0]] * 4) for depth in BODY.exits]
+def test_the_sequential_ranker_of_five_models_costs_what_table_3_says_on_long_lists() -> None:
+    five = [table((depth,), [[0.0]] * 4_000) for depth in BODY.exits]
     rows = sequential_rows(five, (0.3, 0.4, 0.5))
     costs = {name: round(one.cost, 2) for name, one in rows.items()}
     assert costs == {"sequential_a3": 1.54, "sequential_a4": 1.18, "sequential_a5": 0.92}
     base = [relative_cost((4, 6, 8, 10, 12), (alpha,) * 4, 12, shared=False) for alpha in (0.3, 0.4, 0.5)]
-    assert [one.cost for one in rows.values()] == pytest.approx(base)
+    assert [one.cost for one in rows.values()] == pytest.approx(base, abs=2e-3)
+
+
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_on_short_lists_it_costs_what_its_models_encode(k: int) -> None:
+    five = [table((depth,), [[0.0]] * k) for depth in BODY.exits]
+    for alpha, one in zip((0.3, 0.5), sequential_rows(five, (0.3, 0.5)).values(), strict=True):
+        assert one.cost == pytest.approx(cost(k, BODY.exits, (alpha,) * 4, shared=False) / (6 * k))
+        assert one.cost == pytest.approx(over_lists([k], EXITS["five"], alpha, shared=False))
 
 
 def test_a_candidate_that_one_model_drops_is_lost_to_the_models_after_it() -> None:
