@@ -24,8 +24,9 @@ The paper's Figures 2 and 3, other values of β and δ, are `experiments.hashing
 
 The paper has 18 and 60 epochs at 5e-6; here fewer at a higher rate, chosen on WikiQA's dev set, and the new
 attention learns ATTENTION_RATE times as fast. No training data reveal an answer of a test question
-(`question_sets/learnable.py`). Trainings are those of `answermill train`, one after the other, and are kept
-in --work, one folder each: complete ones are not repeated, stopped ones continue.
+(`question_sets/learnable.py`), but for insuranceQA, whose own split is kept. Trainings are those of
+`answermill train`, one after the other, and are kept in --work, one folder each: complete ones are not
+repeated, stopped ones continue.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def test_a_time_is_the_module_s_and_the_saved_run_s(takes: str, seconds: int | N
 def test_the_page_on_reproduction_has_a_line_for_each_table() -> None:
     text = PAGES[0].read_text(encoding="utf-8")
     lines = [line.count("|") for line in text.splitlines() if "| `python -m " in line]
-    assert len(lines) == 19 and set(lines) == {8}
+    assert len(lines) == 21 and set(lines) == {8}
     assert all(f'<a id="{name}"></a>`{name}`' in text for name in SETS)
 
 

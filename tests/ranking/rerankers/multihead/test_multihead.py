@@ -93,7 +93,9 @@ def scores(ranked: RankedList) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(("head_layers", "millions"), [(1, 124.8), (2, 139.0), (4, 167.4), (6, 195.7)])
-def test_b_kh_of_electra_base_has_the_paper_s_number_of_parameters(head_layers: int, millions: float) -> None:
+def test_b_kh_of_electra_base_has_the_parameters_of_the_paper_s_architecture(
+    head_layers: int, millions: float
+) -> None:
     with torch.device("meta"):
         student = split(LayeredEncoder(ELECTRA_BASE), 3, head_layers)
     assert student.encoder.shape.layers == 12 - head_layers
