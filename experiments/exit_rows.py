@@ -59,7 +59,8 @@ def at_exit(table: ExitScores, column: int) -> ExitScores:
 
 def row(table: ExitScores, alpha: float = 0.0, shared: bool = True) -> Row:
     """Row of the ranking by the last exit after the share α has left at each earlier exit; departed
-    candidates rank last, all tied. If not `shared`, each exit is another model, which begins at layer 1 again."""
+    candidates rank last, all tied. If not `shared`, each exit is another model, which begins at layer 1
+    again."""
     here, cost, before = np.arange(len(table.question)), 0, 0
     for exit, layer in enumerate(table.exits):
         cost, before = cost + (layer - before) * len(here), layer if shared else 0
