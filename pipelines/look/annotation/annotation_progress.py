@@ -152,10 +152,11 @@ def _add_judged(run: Run, work: dict[str, _Work]) -> None:
         work.setdefault(vote.annotator, _Work()).labels[vote.task_id] = vote.label
     for reject in run[COLLECT_REJECTS].read():
         if reject.reason in _NO_LABEL:
-            # The detail begins with 'by NAME: ', and a name may hold a colon.
-            for name in work:
-                if reject.detail.startswith(f"by {name}: "):
-                    work[name].unlabelled.add(reject.source_record)
+            # The detail begins with 'by NAME: ', and a name may hold a colon; who has only skipped is new.
+            known = [name for name in work if reject.detail.startswith(f"by {name}: ")]
+            names = known or [reject.detail.removeprefix("by ").partition(": ")[0]]
+            for name in names:
+                work.setdefault(name, _Work()).unlabelled.add(reject.source_record)
 
 
 def conflict_rows(run: Run) -> Iterator[ConflictRow]:

@@ -338,6 +338,8 @@ def stage_clauses(key: str, stage: StageCounts, questions: int) -> Iterator[str]
             f"{key}{share} {milliseconds / 1000:,.1f} s, {milliseconds / max(1, questions):,.1f} ms a "
             "question"
         )
+    if cut := stage.costs.get("tokens_cut"):
+        yield f"{key}: {counted(cut, 'token')} cut, beyond the length that it reads"
     for part, n in stage.missing.items():
         yield f"{key}: {counted(n, 'candidate')} without {part}"
     if encoded := stage.costs.get("sentences_encoded"):

@@ -87,6 +87,25 @@ def test_each_person_s_tasks_are_judged_without_label_or_open(judged: Path) -> N
     assert [pair.people for pair in figures.pairs] == [("anna", "ben")]
 
 
+def test_who_has_only_skipped_is_there(dealt: Path, tmp_path: Path) -> None:
+    shutil.copytree(dealt, tmp_path / "run")
+    with (dealt / "packs/csv/anna/tasks-00001.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))[:3]
+    exports = []
+    for person, label in (("anna", "correct"), ("dora", "cannot tell")):
+        exports.append(tmp_path / f"{person}.csv")
+        with exports[-1].open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]))
+            writer.writeheader()
+            writer.writerows(row | {"label": label, "annotator": person} for row in rows)
+    assert list(collect(tmp_path / "run", exports))
+    figures = annotation_figures(Run.open(tmp_path / "run"))
+    assert figures is not None
+    by_name = {person.name: person for person in figures.people}
+    assert (by_name["dora"].judged, by_name["dora"].no_label, by_name["dora"].dealt) == (0, 3, None)
+    assert by_name["anna"].judged == 3
+
+
 def test_conflicts_have_their_texts_and_what_each_said(judged: Path, tmp_path: Path) -> None:
     rows = list(conflict_rows(Run.open(judged)))
     figures = annotation_figures(Run.open(judged))

@@ -11,9 +11,9 @@ import pytest
 from answermill.pipelines.config.job_file import Job
 from answermill.pipelines.data.convert.as_run import write_candidates
 from answermill.pipelines.look.report.run_report import read_report
-from answermill.pipelines.specs.rerank import RERANK, SCORED
+from answermill.pipelines.specs.rerank import RERANK, SCORED, StageCounts
 from answermill.pipelines.steps.chain import run_steps
-from answermill.pipelines.steps.rerank.rerank import summary
+from answermill.pipelines.steps.rerank.rerank import stage_clauses, summary
 from answermill.ranking.context import Reading
 from answermill.ranking.rerankers.cascade import cascade_model
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
@@ -97,6 +97,11 @@ def test_the_summary_has_the_clauses_of_each_stage_and_no_other(run: Path) -> No
         f"{FULL}: {stages[FULL].missing['title']} candidates without title",
         f"{TAKEN}: 2 scores taken over",
     ]
+
+
+def test_a_stage_says_what_it_cut() -> None:
+    counts = StageCounts(incoming=3, outgoing=3, costs={"tokens_cut": 1})
+    assert list(stage_clauses("pairs", counts, 1)) == ["pairs: 1 token cut, beyond the length that it reads"]
 
 
 def test_the_report_shows_each_stage_under_its_name(run: Path) -> None:
