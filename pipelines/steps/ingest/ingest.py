@@ -28,11 +28,12 @@ from answermill.pipelines.errors import BAD_DATA, SETTINGS, UNAVAILABLE, JobErro
 from answermill.pipelines.runs.commit import Commit
 from answermill.pipelines.runs.counts import counts_by_reason
 from answermill.pipelines.runs.manifests.failures import Limits
-from answermill.pipelines.runs.parquet_folder import Folder
+from answermill.pipelines.runs.manifests.outcome import Outcome
+from answermill.pipelines.runs.parquet_folder import Folder, read_rows
 from answermill.pipelines.runs.step import Step
 from answermill.pipelines.runs.watch.meter import Meters, add_up
 from answermill.pipelines.runs.watch.progress import print_line, progress
-from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, INPUTS, IngestCounts
+from answermill.pipelines.specs.ingest import DOCUMENTS, INGEST, INPUTS, REJECTS, IngestCounts
 from answermill.pipelines.steps.ingest import blocked, domain_filter, vanished
 from answermill.pipelines.steps.ingest.crawl_files import (
     FileList,
@@ -65,7 +66,7 @@ from answermill.pipelines.steps.ingest.repeated.verdicts import (
 )
 from answermill.pipelines.steps.ingest.wanted_records import RECORDS, choose, index_files, version, wanted
 from answermill.schemas import plug_ins
-from answermill.schemas.corpus import Document
+from answermill.schemas.corpus import Document, Rejected
 
 
 def step_of(job: Job, run: Path) -> IngestStep:
@@ -180,7 +181,8 @@ def ingest_checked(
         len(inputs), lambda failure: reject_file(inputs[failure.unit], failure.reason, step)
     )
     counts = outcome.counts
-    check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS))
+    first = None if counts.documents else _first_reject(step, outcome)
+    check_counts(counts, settings, len(inputs), wanted(step.work / RECORDS), first)
     counts = replace(counts, unread=dict(unread))
     beside = [domain_filter.publish(run, step.work)] if domains is not None else []
 
@@ -284,8 +286,17 @@ class CutPassages(UnitWork):
         cut_file(self._files[unit], list(members), self._splitter, self._settings.min_words, self._step)
 
 
-def check_counts(counts: IngestCounts, settings: Ingest, files: int, records: int = 0) -> None:
-    """Pages in = documents out + rejects, and `records` wanted = records read + failures, always.
+def _first_reject(step: Step[IngestCounts], outcome: Outcome[IngestCounts]) -> Rejected | None:
+    parts = outcome.parts(REJECTS.name)
+    rows = read_rows(step.run / REJECTS.name, parts[0], Rejected, 0, 1) if parts else iter(())
+    return next(rows, None)
+
+
+def check_counts(
+    counts: IngestCounts, settings: Ingest, files: int, records: int = 0, first: Rejected | None = None
+) -> None:
+    """Pages in = documents out + rejects, and `records` wanted = records read + failures, always. `first`:
+    the first of the rejects, for display.
 
     Raises JobError (65) if no document is left, or too much was refused."""
     counts.check_sums()
@@ -296,8 +307,10 @@ def check_counts(counts: IngestCounts, settings: Ingest, files: int, records: in
         place = f"in {counted(files, 'file')}"
         if not counts.pages:
             raise JobError(f"there is no page {place}", BAD_DATA)
+        example = f"; the first, in {first.source_file}: {first.reason}, {first.detail}" if first else ""
         raise JobError(
-            f"no document is left of {counted(counts.pages, 'page')} {place}: {_reasons(counts)}", BAD_DATA
+            f"no document is left of {counted(counts.pages, 'page')} {place}: {_reasons(counts)}{example}",
+            BAD_DATA,
         )
 
     share = counts.rejects / counts.pages

@@ -311,7 +311,8 @@ def test_missing_input_is_refused(tmp_path, source, says):
 
 
 def test_a_job_that_keeps_nothing_fails_and_says_why(tmp_path):
-    with pytest.raises(JobError, match=r"no document is left of 1 page in 1 file: 1 too_short") as e:
+    says = r"no document is left of 1 page in 1 file: 1 too_short; the first, in a\.jsonl\.gz: too_short, 1 "
+    with pytest.raises(JobError, match=says) as e:
         ingest.ingest(make_job(tmp_path, {"a.jsonl.gz": [{"id": "1", "text": "No."}]}), tmp_path / "run")
     assert e.value.code == BAD_DATA
 
