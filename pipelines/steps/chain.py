@@ -126,21 +126,21 @@ def _foreseen(job: Job, run: Path, name: str, is_again: bool) -> str:
 
 
 def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) -> None:
-    """Refuse a step that cannot begin before two or more others have run, besides those that are planned to
-    run before it. A single missing one is refused by the step itself. Raises JobError (66) with all of
-    them."""
+    """Refuse a step that cannot begin before two or more others have run, or one that the job lacks, besides
+    those that are planned to run before it. Another single one is refused by the step itself. Raises JobError
+    (66) with all of them."""
     missing = [step for step in _missing_before(name, run) if step not in planned]
-    if len(missing) < 2:
+    without = [f"[{step}]" for step in missing if job.section(step) is None]
+    if len(missing) < 2 and not without:
         return
 
-    without = [f"[{step}]" for step in missing if job.section(step) is None]
     way_out = (
         f"the job has no {', '.join(without)}: add it, or copy {' and '.join(SPECS[name].reads)} from a run "
         "that has it"
         if without
         else f"`answermill run JOB.toml --out {run}` does them in order, {name}, and what else the job has"
     )
-    steps = f"{', '.join(missing[:-1])} and {missing[-1]}"
+    steps = " and ".join(filter(None, (", ".join(missing[:-1]), missing[-1])))
     raise JobError(
         f"{name} reads {run / SPECS[name].reads[0]}: {steps} must run first; {way_out}", INPUT_MISSING
     )

@@ -17,7 +17,7 @@ from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import BAD_DATA, UNAVAILABLE, USAGE, JobError
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
-from answermill.pipelines.learn.evaluate.scores import read_scores
+from answermill.pipelines.learn.evaluate.scores import FINAL, POSITION, read_scores
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.ranking.evaluation.ensemble import Scored, agreement, tuned
 from answermill.ranking.evaluation.metrics import Protocol, check_metric
@@ -129,6 +129,10 @@ def tune_ensemble(
     except ValueError as e:
         raise JobError(str(e), USAGE) from e
 
+    if orders := [name for name in stages if name in (FINAL, POSITION)]:
+        raise JobError(
+            f"--stages {orders[0]} is an order and no stage, so it has no scores to combine", USAGE
+        )
     if len(stages) < 2 or parts < 1:
         raise JobError(
             f"{len(stages)} stages and {parts} parts; give at least two --stages and one part", USAGE

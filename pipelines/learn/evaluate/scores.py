@@ -22,7 +22,7 @@ from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.specs.rerank import SCORED
 from answermill.schemas.ranked import answer_kind
 
-FINAL = "final"
+FINAL, POSITION = "final", "position"
 
 
 def read_scores(path: Path, by: str = FINAL, columns: Columns = AS_NAMED) -> CandidateValues:
@@ -88,7 +88,7 @@ def _folder(path: Path, by: str) -> CandidateValues:
 
     if stages and not values:
         raise JobError(
-            f"{path}: no stage {by!r}; known: {FINAL}, position, {', '.join(sorted(stages))}", USAGE
+            f"{path}: no stage {by!r}; known: {FINAL}, {POSITION}, {', '.join(sorted(stages))}", USAGE
         )
 
     return replace(CandidateValues.from_rows(path, values), files=tuple(files))
@@ -107,7 +107,7 @@ def _list_scores(
     kind = answer_kind((row["unit"], row["rank"]) for row in rows)
 
     for n, row in ((n, row) for n, row in enumerate(rows) if row["unit"] == kind):
-        if by in (FINAL, "position"):
+        if by in (FINAL, POSITION):
             yield (
                 (n, float(-n), _last_score(row))
                 if by == FINAL

@@ -45,6 +45,13 @@ def test_a_job_that_cannot_run_them_says_what_it_lacks(tmp_path: Path) -> None:
     ):
         check(load(tmp_path / "job.toml"), tmp_path / "run", ["rerank"])
 
+    (tmp_path / "job.toml").write_text("[retrieve]\nquestions = 'q.tsv'\n")
+    says = (
+        r"ingest must run first; the job has no \[ingest\]: add it, or copy passages from a run that has it"
+    )
+    with pytest.raises(JobError, match=says):
+        check(load(tmp_path / "job.toml"), tmp_path / "run", ["index"])
+
 
 def test_the_makers_of_folders_come_in_the_order_of_the_steps() -> None:
     assert makers(["scored", "documents", "passages"]) == ["ingest", "rerank"]

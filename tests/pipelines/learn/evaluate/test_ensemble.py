@@ -181,6 +181,7 @@ def test_the_commands_print_and_write(work: Path, tmp_path: Path, capsys: pytest
     ("stages", "trials", "code", "says"),
     [
         (["h1"], 0, USAGE, "give at least two --stages"),
+        (["h1", "final"], 0, USAGE, "--stages final is an order and no stage"),
         (["h1", "h1"], 0, USAGE, "named twice"),
         (["h1", "h3"], 0, USAGE, "no stage 'h3'; known: final, position, h1, h2, overlap, student"),
     ],
