@@ -275,7 +275,8 @@ def sample_depth(depth: int, passages: int) -> int:
 
 
 def grow(step: WholeStep) -> None:
-    """Scale the hits by the length of lists, and the time of BM25 by the shards that each question needs."""
+    """Scale the hits by the length of lists, to no more than all passages for each question, and the time of
+    BM25 by the shards that each question needs."""
     settings, counts, questions = (
         settings_of(step.job),
         step.sample.counts(RETRIEVE),
@@ -285,7 +286,8 @@ def grow(step: WholeStep) -> None:
     longer = min(settings.depth, step.before[PASSAGES.name]) / min(
         sample_depth(settings.depth, passages), passages
     )
-    step.counts["hits"] = step.rows[RETRIEVED.name] = counts.hits * step.scale * longer
+    hits = min(counts.hits * step.scale * longer, questions * step.before[PASSAGES.name])
+    step.counts["hits"] = step.rows[RETRIEVED.name] = hits
 
     bm25 = counts.bm25_ms / 1000
     step.costs = {

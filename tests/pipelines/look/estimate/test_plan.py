@@ -283,6 +283,12 @@ def test_a_deeper_retrieval_costs_the_stage_that_reads_all_and_not_the_one_behin
     assert deep.counts["layer_tokens"] == shallow.counts["layer_tokens"] == 100 * 1_000
 
 
+def test_no_question_finds_more_passages_than_there_are() -> None:
+    few = predict(job_of(), replace(SOURCE, pages=2, readable=2))
+    assert few.counts["passages"] == 12 and few.counts["hits"] == 100 * 12
+    assert few.counts["candidates"] == 6 * few.counts["hits"]
+
+
 def test_workers_share_the_work_as_far_as_there_are_units_and_the_clock_is_paid() -> None:
     plan_of_two = predict(job_of(), price=3.6)
     assert plan_of_two.hours["ingest"] == pytest.approx((2.0 + 1_000 * 0.01 / 2) / 3600)
