@@ -372,6 +372,16 @@ def test_html_files_become_pages_as_jobs_says(tmp_path, monkeypatch):
     assert "1 page = 1 document" in str(am.ingest("job.toml", out="run"))
 
 
+def test_the_refused_pages_are_listed_as_quickstart_says(sample_run, tmp_path, monkeypatch, capsys):
+    (block,) = [block for page, block in blocks("python") if page == "quickstart.md"]
+    (tmp_path / "out" / "sample").mkdir(parents=True)
+    (tmp_path / "out" / "sample" / "run").symlink_to(sample_run)
+    monkeypatch.chdir(tmp_path)
+    exec(block, {})
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 10 and any(" not_html " in line for line in said)
+
+
 def test_the_description_that_design_shows_is_that_of_rerank():
     section = PAGES[ROOT / "docs/design.md"].partition("## A step says what it is")[2]
     shown = section.partition("```python\n")[2].partition("```")[0]
