@@ -14,6 +14,7 @@ from pathlib import Path
 
 from answermill.pipelines.errors import USAGE, JobError
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
+from answermill.pipelines.learn.evaluate.join import NothingJudged
 from answermill.pipelines.look.report.run_report import own_labels
 from answermill.pipelines.look.report.two_runs import read_comparison, write_pages
 from answermill.pipelines.specs.ingest import DOCUMENTS, PASSAGES
@@ -122,7 +123,10 @@ def _judged(run: Run, metric: str) -> dict[str, float]:
     labels = own_labels(run)
     if labels is None or run.get(SCORED) is None:
         return {}
-    rows = evaluate(str(run.path / SCORED.name), labels, protocol="raw", metrics=[metric]).questions
+    try:
+        rows = evaluate(str(run.path / SCORED.name), labels, protocol="raw", metrics=[metric]).questions
+    except NothingJudged:
+        return {}
     return {row.question_id: row.condensed for row in rows if row.correct}
 
 

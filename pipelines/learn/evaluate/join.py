@@ -15,6 +15,10 @@ from answermill.ranking.evaluation.metrics import UNJUDGED, Judged
 from answermill.schemas.arrays import Bools, Floats, Ints
 
 
+class NothingJudged(JobError):
+    """The labels are of other questions or candidates than the scores (65)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Joined:
     """The questions that have labels, in the labels' order, with all their judged and all their ranked
@@ -37,8 +41,8 @@ class Joined:
 
 def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
     """Join scores with labels. Raises JobError (65), with file and line, on a score or confidence that is not
-    finite, a candidate that occurs twice, or an id that a closed data set does not have; and if no question
-    or no candidate of the scores has a label, or there is no score at all."""
+    finite, a candidate that occurs twice, or an id that a closed data set does not have; NothingJudged if no
+    question or no candidate of the scores has a label, or there is no score at all."""
     question_ids, label_question, score_question = _number(labels.values.question_id, scores.question_id)
     names, label_candidate, score_candidate = _number(labels.values.candidate_id, scores.candidate_id)
     keys, label = _unique_labels(labels.values, label_question * len(names) + label_candidate)
@@ -59,10 +63,10 @@ def join(scores: CandidateValues, labels: ReferenceLabels) -> Joined:
         )
         (path, _), *others = scores.files
         more = f" and {counted(len(others), 'more file')}" if others else ""
-        raise JobError(f"{path}{more}: {problem}", BAD_DATA)
+        raise NothingJudged(f"{path}{more}: {problem}", BAD_DATA)
 
     if not known.any():
-        raise JobError(
+        raise NothingJudged(
             f"{scores.files[0][0]}: none of {counted(int(labelled.sum()), 'candidate')} has a label in "
             f"{labels.source}; are the labels of passages, and the scores of sentences, or of another run?",
             BAD_DATA,

@@ -74,6 +74,12 @@ def test_new_answers_that_nobody_has_judged_are_no_loss(former: Path, tmp_path: 
     assert (new / "compared.html").is_file(), "with both answers of each question that changed"
 
 
+def test_a_run_none_of_whose_candidates_is_judged_has_no_loss(former: Path, tmp_path: Path) -> None:
+    new = judged(tmp_path / "new", {q: [NEW] for q in QUESTIONS})
+    figures = by_name(measure(former, new, Bars()))
+    assert "loss" not in figures and figures["changed"].value == 1
+
+
 def test_a_loss_is_refused_only_beyond_the_margin_and_beyond_chance(former: Path, tmp_path: Path) -> None:
     over = {}
     for losses in (2, 8):
