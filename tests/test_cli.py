@@ -236,7 +236,7 @@ def test_the_output_of_another_job_is_in_the_way(finished, capsys):
         (
             "rerank",
             "index.question_encoder='all-MiniLM-L6-v2'",
-            "settings encoder.question_encoder = None there",
+            "settings encoder.question_encoder = absent there",
         ),
     ],
 )

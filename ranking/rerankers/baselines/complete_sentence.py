@@ -63,7 +63,7 @@ def words_in(text: str) -> int:
     """Words between blanks, of which no more than LONG are counted; in scripts that are written without
     blanks, two letters count as a word.
 
-    >>> words_in("It is so."), words_in("它是这样的。")
+    >>> words_in("It is so."), words_in("海水是咸的呢。")
     (3, 3)
     """
     words = len(text.split(maxsplit=LONG))

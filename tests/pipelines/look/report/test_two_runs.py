@@ -62,7 +62,7 @@ def test_inputs_that_differ_are_reported_whichever_they_are(tmp_path: Path) -> N
     former = write_run(tmp_path / "a", "Why?", passage("So."), inputs=files)
     added = write_run(tmp_path / "b", "Why?", passage("So."), inputs={"pages-00.a.jsonl": "5 bytes"} | files)
     assert read_comparison(former, added).settings == (
-        "ingest: input.pages-00.a.jsonl = None in A, '5 bytes' in B",
+        "ingest: input.pages-00.a.jsonl = absent in A, '5 bytes' in B",
     )
     last = write_run(tmp_path / "c", "Why?", passage("So."), inputs=files | {"pages-29.jsonl": "6 bytes"})
     assert read_comparison(former, last).settings == (
