@@ -58,6 +58,9 @@ def conflict(
     ]
     in_the_way = f"in the way: {', '.join([*others, *made_of_them])}"
     redo = spec.maker.remedy(run) + ("" if spec.maker.command else ", with the same --set,")
+    places = {run / file.place for file in spec.files if file.place}
+    if worked_on := sorted(str(place) for place in places if place.exists()):
+        redo = f"people may have worked in {' and '.join(worked_on)}: move it away, then {redo}"
     adds = f"; or {spec.adds}" if spec.adds else ""
     remedy = f"{redo} makes it again; or give another --out{adds}"
     return (

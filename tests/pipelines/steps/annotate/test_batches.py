@@ -195,4 +195,6 @@ def test_a_batch_follows_the_one_before_it(run: Path, capsys: pytest.CaptureFixt
     assert annotate(run, "batch=3") == INPUT_MISSING
     assert "annotate.batch = 3: the tasks of batch 2 are not in" in capsys.readouterr().err
     assert annotate(run, "top=4") == OUTPUT_EXISTS
-    assert "or `--set annotate.batch=N`, with the next number, asks for more" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "or `--set annotate.batch=N`, with the next number, asks for more" in error
+    assert f"people may have worked in {run / 'packs'}: move it away, then `answermill run" in error
