@@ -96,14 +96,15 @@ def cost_accuracy(saved: Saved) -> str:
         ),
     }
 
+    def cost(row: str) -> float:
+        ranker, _, alpha = row.partition("_")
+        if ranker == "sequential":
+            return by_lengths[f"wikiqa_cost_sr_three_{alpha}"]
+        return quality[f"wikiqa_cost_{row}"]
+
     figure, axes = plt.subplots(figsize=(6.4, 3.6))
     for label, (rows, colour, marker) in families.items():
-        costs = [
-            by_lengths[row.replace("sequential", "wikiqa_cost_sr_three")]
-            if row.startswith("sequential")
-            else quality[f"wikiqa_cost_{row}"]
-            for row in rows
-        ]
+        costs = list(map(cost, rows))
         axes.plot(
             costs, [quality[f"wikiqa_map_{row}"] for row in rows], marker=marker, color=colour, label=label
         )

@@ -11,7 +11,7 @@ from typing import Any
 from answermill.files.atomic_files import write_text
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.errors import USAGE, JobError, counted
-from answermill.pipelines.learn.evaluate.compare import Compared, ComparedSide, Measure, compare_sides
+from answermill.pipelines.learn.evaluate.compare import Compared, ComparedSide, MeasuredBy, compare_sides
 from answermill.pipelines.runs.shown import Shown
 from answermill.ranking.evaluation.metrics import Protocol
 from answermill.ranking.evaluation.significance import Comparison, holm
@@ -147,7 +147,7 @@ def compare_many(
     if twice := next((run for n, run in enumerate(runs) if run in runs[:n]), None):
         raise JobError(f"{twice} is named twice; name each run once", USAGE)
 
-    measure = Measure(labels, protocol, metrics, form)
+    measure = MeasuredBy(labels, protocol, metrics, form)
     first, *others = (ComparedSide.of(run, measure) for run in runs)
     pairs = {other.name: compare_sides(first, other, measure, rounds, seed) for other in others}
     corrected: dict[tuple[str, str], float] = {}

@@ -183,9 +183,8 @@ def read_parquet(path: Path, kind: TableKind, columns: Columns = AS_NAMED) -> Ca
             raise JobError(f"{path}, row {n}: null where {', '.join(chosen)} are needed", BAD_DATA)
 
     *ids, value = (table.column(name).combine_chunks() for name in chosen)
-    what = ""
+    what = f"{' or '.join(chosen[:-1])} is no text and no whole number"
     try:
-        what = f"{' or '.join(chosen[:-1])} is no text and no whole number"
         question_id, candidate_id = map(id_texts, ids)
         what = f"{chosen[-1]} is no number"
         values = value.cast(pa.float64())

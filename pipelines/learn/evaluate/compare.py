@@ -117,7 +117,7 @@ class Compared(Shown):
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class MeasuredBy:
     """Labels by which two or more runs are measured, and what of their figures is compared; None is the usual
     protocol, the usual metrics, or all that a finished evaluation has."""
 
@@ -137,7 +137,7 @@ class ComparedSide:
     """Question id → its first candidate; empty for a finished evaluation, which has its text instead."""
 
     @classmethod
-    def of(cls, name: str, measure: Measure) -> ComparedSide:
+    def of(cls, name: str, measure: MeasuredBy) -> ComparedSide:
         """The evaluation in a file of `evaluate --questions`, or else of what `evaluate` takes.
 
         Raises JobError: 2 if the file was measured by another protocol, or lacks a metric; else as `evaluate`
@@ -175,14 +175,14 @@ def compare_files(
 ) -> Compared:
     """Compare two outputs of `answermill evaluate --questions` or, with `labels`, anything that it evaluates.
 
-    `protocol` and `metrics` as of `Measure`. Raises JobError as `ComparedSide.of` and `compare_sides`.
+    `protocol` and `metrics` as of `MeasuredBy`. Raises JobError as `ComparedSide.of` and `compare_sides`.
     """
-    measure = Measure(labels, protocol, metrics, form)
+    measure = MeasuredBy(labels, protocol, metrics, form)
     return compare_sides(ComparedSide.of(a, measure), ComparedSide.of(b, measure), measure, rounds, seed)
 
 
 def compare_sides(
-    side_a: ComparedSide, side_b: ComparedSide, measure: Measure, rounds: int, seed: int
+    side_a: ComparedSide, side_b: ComparedSide, measure: MeasuredBy, rounds: int, seed: int
 ) -> Compared:
     """Compare two evaluations. Raises JobError: 65 where they are not of the same questions, protocol and
     metrics."""
@@ -287,7 +287,7 @@ def _finished(path: Path) -> list[QuestionScore] | None:
     return rows
 
 
-def _chosen(name: str, rows: Sequence[QuestionScore], measure: Measure) -> list[QuestionScore]:
+def _chosen(name: str, rows: Sequence[QuestionScore], measure: MeasuredBy) -> list[QuestionScore]:
     """The rows of a finished evaluation by the metrics to compare. Raises JobError (2) if it lacks one, or is
     of another protocol."""
     protocols = {row.protocol for row in rows}

@@ -226,9 +226,10 @@ def _named(job: Job, pattern: str, key: str, is_read: Callable[[Path], bool]) ->
     if path.is_dir():
         listed_files = ListedFiles([], [])
         below = [file for file in path.rglob("*") if file.is_file()]
-        others = _written_by_runs(path, below) | _named_elsewhere(job)
+        written, others = _written_by_runs(path, below), _named_elsewhere(job)
         for file in below:
-            is_input = others.isdisjoint((file, *file.parents)) and is_read(file)
+            is_output = bool(written) and not written.isdisjoint((file, *file.parents))
+            is_input = not is_output and file not in others and is_read(file)
             (listed_files.files if is_input else listed_files.passed_over).append(file)
         if not listed_files.files:
             kinds = ", ".join(KINDS if key == "ingest.input" else (".parquet",))
@@ -249,7 +250,8 @@ def _written_by_runs(folder: Path, below: Sequence[Path]) -> set[Path]:
     """What runs have written among the files below a folder of pages: run folders in it and, if it is a run
     folder itself, that run's own folders and answers."""
     outputs = {file.parent for file in below if file.name == MANIFEST}
-    outputs |= {parent for file in below for parent in file.parents if parent.name == WORK}
+    at_work = (file for file in below if WORK in file.parts)
+    outputs |= {parent for file in at_work for parent in file.parents if parent.name == WORK}
     runs = {output.parent for output in outputs}
     answers = {folder / ANSWERS_FILE} if folder in runs else set()
     return (outputs | runs | answers) - {folder, *folder.parents}

@@ -287,9 +287,10 @@ class CutPassages(UnitWork):
 
 
 def _first_reject(step: Step[IngestCounts], outcome: Outcome[IngestCounts]) -> Rejected | None:
-    parts = outcome.parts(REJECTS.name)
-    rows = read_rows(step.run / REJECTS.name, parts[0], Rejected, 0, 1) if parts else iter(())
-    return next(rows, None)
+    parts = outcome.parts(REJECTS.name)[:1]
+    return next(
+        (row for part in parts for row in read_rows(step.run / REJECTS.name, part, Rejected, 0, 1)), None
+    )
 
 
 def check_counts(
