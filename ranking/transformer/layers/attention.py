@@ -8,6 +8,7 @@ processor.
 | any card that serves with a bias or a window otherwise | a fused call for each run of texts of one length class, filled up to 16 tokens |
 | any card that serves otherwise | a fused call for each run of texts of one length, whose bits no other text changes |
 | a processor that serves | the same; with AVX-512 keys go on up to a multiple of 16 tokens, without a copy |
+| a processor that serves in bf16 without tiles (AMX) | oneDNN's products and softmax over texts of one length |
 | a processor that learns | the same, spelt out: PyTorch's kernels are slow at that |
 
 Some families add numbers that depend on the distance of two tokens (`Distances`): MPNet a bias, ModernBERT a
@@ -37,6 +38,12 @@ _WHOLE, _ALIGNED = 32, 16
 """PyTorch's kernel for the CPU gives each thread a buffer of as many rows as there are queries, up to 32.
 MKL's last bits depend on where a buffer begins, so a short text has queries up to a number that keeps the
 buffers aligned: then no number of threads changes a bit."""
+_SCORES = 1 << 19
+"""Most scores that are computed at once by products, a megabyte in bf16, so that they stay in a cache."""
+_LEAST_PRODUCT = 16**3
+"""Size (rows · columns · depth of all heads) up to which PyTorch computes a text's product alone by another
+kernel than among others."""
+
 # The second serves heads of a width that the first refuses.
 _BACKENDS = [SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
@@ -115,7 +122,7 @@ def attend(
     if projected.is_cuda and distances:
         return attend_by_class(projected, tokens, heads, distances)
     if not projected.is_cuda and not torch.is_grad_enabled():
-        return _attend_reading_on(projected, tokens, heads, distances)
+        return _attend_on_processor(projected, tokens, heads, distances)
     return _attend_by_length(projected, tokens, heads, dropout, distances)
 
 
@@ -206,30 +213,69 @@ def _attend_by_length(
     return torch.cat(parts) if parts else projected.new_empty(0, projected.shape[1] // 3)
 
 
-def _attend_reading_on(projected: Tensor, tokens: Packed, heads: int, distances: Distances) -> Tensor:
-    """`attend` on a processor that serves: a fused call for each run of texts of one length, whose keys and
-    values go on over the rows after a text, with the weight 0. They change no bit if they are finite, as the
-    encodings of a model without damage are.
-
-    With AVX-512 PyTorch's kernel takes the exponential of 16 scores at once and of those that are left one
-    by one, which for a text of 100 tokens takes as long as all else.
-    """
-    n = len(tokens.ids)
-    attended = projected.new_empty(len(projected), projected.shape[1] // 3)
+def _attend_on_processor(projected: Tensor, tokens: Packed, heads: int, distances: Distances) -> Tensor:
+    """`attend` on a processor that serves: each run of texts of one length by the faster of two ways, so that
+    a text's bits depend on its own length alone."""
+    n, width = len(tokens.ids), projected.shape[1] // 3
+    attended = projected.new_empty(len(projected), width)
     attended[n:] = 0
+    has_products = _has_quick_products(projected.dtype)
     for first, texts, length in tokens.groups:
-        filled = length + (-length % _ALIGNED if length < _WHOLE or _takes_16_at_once() else 0)
-        rows = _reading_on(projected[:n], first, texts, length, filled)
-        # [texts, heads, filled, d / heads].
-        query, key, value = rows.view(texts, filled, 3, heads, -1).permute(2, 0, 3, 1, 4).unbind(0)
-        if length >= _WHOLE:
-            query = query[:, :, :length]
-        mask = distances.mask_beyond(query.shape[2], length, filled, query)
-        result = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         place = attended[first : first + texts * length].view(texts, length, heads, -1)
-        place.copy_(result[:, :, :length].transpose(1, 2))
+        if has_products and width * length**2 > _LEAST_PRODUCT:
+            at_once = max(1, _SCORES // (heads * length**2))
+            rows = projected[first : first + texts * length].view(texts, length, 3, heads, -1)
+            for some, into in zip(torch.split(rows, at_once), torch.split(place, at_once), strict=True):
+                into.copy_(_products(some.permute(2, 0, 3, 1, 4), distances).transpose(1, 2))
+        else:
+            filled = length + (-length % _ALIGNED if length < _WHOLE or _takes_16_at_once() else 0)
+            rows = _reading_on(projected[:n], first, texts, length, filled)
+            rows = rows.view(texts, filled, 3, heads, -1)
+            place.copy_(_fused(rows.permute(2, 0, 3, 1, 4), length, distances).transpose(1, 2))
 
     return attended
+
+
+def _fused(parts: Tensor, length: int, distances: Distances) -> Tensor:
+    """[texts, heads, length, d / heads] by PyTorch's kernel, from queries, keys and values
+    [3, texts, heads, filled, d / heads] that go on over the rows after a text, with the weight 0. They change
+    no bit if they are finite, as the encodings of a model without damage are.
+
+    With AVX-512 the kernel takes the exponential of 16 scores at once and of those that are left one by one,
+    which for a text of 100 tokens takes as long as all else.
+    """
+    query, key, value = parts.unbind(0)
+    if length >= _WHOLE:
+        query = query[:, :, :length]
+    mask = distances.mask_beyond(query.shape[2], length, key.shape[2], query)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)[:, :, :length]
+
+
+def _products(parts: Tensor, distances: Distances) -> Tensor:
+    """[texts, heads, length, d / heads] by oneDNN's products and softmax, from queries, keys and values
+    [3, texts, heads, length, d / heads].
+
+    PyTorch's kernel calls MKL for each head and for 32 of its queries, which takes two to three times as
+    long.
+    """
+    texts, heads, length = parts.shape[1:4]
+    query, key, value = parts.flatten(1, 2).unbind(0)  # [texts · heads, length, d / heads]
+    scale = query.shape[-1] ** -0.5
+    if (mask := distances.mask(length, length, query)) is None:
+        scores = query.new_empty(len(query), length, length).baddbmm_(query, key.mT, beta=0, alpha=scale)
+    else:
+        scores = mask[0].repeat(len(query) // mask.shape[1], 1, 1).baddbmm_(query, key.mT, alpha=scale)
+    weights = scores.to_mkldnn().softmax(-1).to_dense()
+    return (weights @ value).view(texts, heads, length, -1)
+
+
+@functools.cache
+def _has_quick_products(precision: torch.dtype) -> bool:
+    """True in bf16 on a processor that multiplies it, but not in tiles (AMX): with those PyTorch's kernel is
+    quick."""
+    can = torch.cpu.get_capabilities()
+    has_bf16 = bool(can.get("avx512_bf16")) and not can.get("amx_bf16")
+    return precision == torch.bfloat16 and has_bf16 and torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 
 
 @functools.cache

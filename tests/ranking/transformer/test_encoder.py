@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -1084,6 +1085,39 @@ def test_attention_that_reads_on_has_the_bits_of_a_text_alone_and_learns_as_spel
     with torch.inference_mode():
         together = layers.attend(drawn, tokens, 4, 0.0, distances)
         torch.testing.assert_close(together, spelt_out, rtol=0, atol=1e-5)
+        for text in range(len(tokens.lengths)):
+            rows, alone = tokens.between(text, text + 1)
+            assert torch.equal(layers.attend(drawn[rows], alone, 4, 0.0, distances), together[rows])
+
+
+@pytest.mark.skipif(
+    not attention._has_quick_products(torch.bfloat16),
+    reason="needs a processor that multiplies bf16, but not in tiles",
+)
+@pytest.mark.parametrize("family", ["bert", *NEAR])
+@pytest.mark.parametrize("width", [32, 384])
+def test_attention_by_products_has_the_bits_of_a_text_alone_and_is_near_to_the_fused_kernel_s(
+    folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch, family: str, width: int
+) -> None:
+    """In bf16, of texts of all lengths from 1 to 70: short ones are too small for oneDNN."""
+    encoder = LayeredEncoder.load(folders[family])
+    tokens, exact = drawn_batch([*range(70, 0, -1), *[33] * 40, *[2] * 40, 300, 301], 3 * width)
+    drawn = exact.bfloat16()
+    distances = layers.Places.of(tokens, encoder.shape, encoder.relative, drawn).distances
+    monkeypatch.setattr(attention, "_has_quick_products", lambda precision: False)
+    with torch.inference_mode():
+        fused = layers.attend(drawn, tokens, 4, 0.0, distances)
+        exact = layers.attend(exact, tokens, 4, 0.0, distances)
+
+    products = Mock(wraps=attention._products)
+    monkeypatch.setattr(attention, "_products", products)
+    monkeypatch.setattr(attention, "_has_quick_products", lambda precision: True)
+    with torch.inference_mode():
+        together = layers.attend(drawn, tokens, 4, 0.0, distances)
+        assert products.call_args_list
+        torch.testing.assert_close(together, fused, rtol=0, atol=0.03)
+        errors = [(way.float() - exact).norm() / exact.norm() for way in (together, fused)]
+        assert errors[0] < 2.5 * errors[1] < 0.02
         for text in range(len(tokens.lengths)):
             rows, alone = tokens.between(text, text + 1)
             assert torch.equal(layers.attend(drawn[rows], alone, 4, 0.0, distances), together[rows])
