@@ -233,7 +233,8 @@ class LayeredEncoder(nn.Module):
         self, device: torch.device | str = "cpu", precision: torch.dtype | None = None
     ) -> LayeredEncoder:
         """Copy on the device, in its `fast` precision if none is given, without dropout and gradients. With
-        int8, which is for processors, the products of its layers are of whole numbers, all else is fp32.
+        int8, which is for processors, the products of its layers are of whole numbers; attention is in the
+        `fast` precision, all else in fp32.
 
         Raises ValueError if this machine has no exact products of whole numbers.
 

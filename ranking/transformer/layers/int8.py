@@ -18,6 +18,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from answermill.ranking.transformer.devices import fast
 from answermill.ranking.transformer.layers import Layer, ModernLayer
 from answermill.ranking.transformer.layers.packed_linear import LINEARS
 
@@ -32,10 +33,13 @@ _TRIAL = 16, 512, 64  # rows, inputs, outputs
 class Int8Linear(nn.Module):
     """A linear layer whose inputs and weights are rounded to whole numbers; it serves, and learns nothing."""
 
-    def __init__(self, linear: nn.Linear, least: float | None = None) -> None:
+    def __init__(
+        self, linear: nn.Linear, least: float | None = None, precision: torch.dtype = torch.float32
+    ) -> None:
         """`least`: number below which no input lies, if there is one near 0. The steps then begin there, and
-        are half as large as those from minus to plus a row's largest number."""
+        are half as large as those from minus to plus a row's largest number. `precision`: of the outputs."""
         super().__init__()
+        self.precision = precision
         weight = linear.weight.detach()
         self.scale = weight.abs().amax(1) / _WEIGHT_STEPS  # [outputs]
         self.scale[self.scale == 0] = 1  # of outputs whose weights are all 0
@@ -95,14 +99,19 @@ class Int8Linear(nn.Module):
         return result
 
     def forward(self, rows: Tensor) -> Tensor:
-        whole, step = self.whole(rows)
-        product = self.product(whole).mul_(step)
-        return product if self.bias is None else product.add_(self.bias)
+        whole, step = self.whole(rows.float())
+        product = self.product(whole)
+        if self.bias is None:
+            product.mul_(step)
+        else:
+            torch.addcmul(self.bias, product, step, out=product)
+        return product.to(self.precision)
 
 
 def to_int8(layers: Iterable[nn.Module]) -> None:
-    """Replace the linear layers of these layers by those of whole numbers. Raises ValueError if this machine
-    does not compute their products exactly."""
+    """Replace the linear layers of these layers by those of whole numbers. Attention between them is in the
+    shortest precision that the processor multiplies. Raises ValueError if this machine does not compute the
+    products exactly."""
     if not exact():
         raise ValueError(
             "precision = 'int8': this machine's PyTorch has no exact products of whole numbers (oneDNN's); "
@@ -113,7 +122,9 @@ def to_int8(layers: Iterable[nn.Module]) -> None:
         for name in LINEARS:
             # BERT's last layer reads GELU's values; ModernBERT's reads their products with gates.
             is_gelu = name == "narrow" and isinstance(layer, Layer)
-            setattr(layer, name, Int8Linear(getattr(layer, name), GELU_LEAST if is_gelu else None))
+            least = GELU_LEAST if is_gelu else None
+            precision = fast("cpu") if name == "attention" else torch.float32
+            setattr(layer, name, Int8Linear(getattr(layer, name), least, precision))
 
 
 @lru_cache
