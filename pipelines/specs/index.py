@@ -82,7 +82,7 @@ INDEX = StepSpec(
     reads=("passages",),
     item="passages",
     code="answermill.pipelines.steps.index.index:STEP",
-    revision=6,
+    revision=7,
     units_stand_alone=True,
     is_main=True,
 )
