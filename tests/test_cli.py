@@ -391,6 +391,16 @@ def test_evaluate_prints_a_table_and_writes_json_and_questions(labelled, capsys)
     assert (labelled / "questions.parquet").is_file()
 
 
+@pytest.mark.parametrize(
+    "second", [("--questions", "both.svg"), ("--coverage", "x/../both.svg")], ids=["questions", "coverage"]
+)
+def test_evaluate_does_not_write_one_file_over_the_other(labelled, capsys, monkeypatch, second):
+    monkeypatch.chdir(labelled)
+    assert call("evaluate", "WO", "--labels", "set.tsv", "--json", "both.svg", *second) == 2
+    assert f"{second[1]}: two options name this file" in capsys.readouterr().err
+    assert [path.name for path in labelled.iterdir()] == ["set.tsv"]
+
+
 def test_compare_exits_with_3_where_b_is_worse_than_the_margin(labelled, capsys):
     for rule in ("random", "RR"):
         call("evaluate", rule, "--labels", labelled / "set.tsv", "--questions", labelled / f"{rule}.parquet")

@@ -19,6 +19,7 @@ from answermill.pipelines.cli.parameters.arguments import (
     NewFile,
     Plots,
     Seed,
+    check_apart,
     check_there,
 )
 from answermill.pipelines.cli.parameters.option_groups import (
@@ -54,8 +55,7 @@ class EvaluationFiles:
     coverage: Annotated[
         Plots,
         Parameter(
-            help="Plot the share of right answers if only the most confident are given, as .svg, .png or "
-            "both.",
+            help="Plot the share of right answers if only the most confident are given, as .svg or .png.",
         ),
     ] = ()
 
@@ -64,9 +64,8 @@ def evaluate(
     scores: Annotated[
         str,
         Parameter(
-            help="A scored/ folder, a TREC run, or a table of question_id, candidate_id, score. Or "
-            "what ranks the data "
-            "set: random, RR, WO, WO+RR, or the name of a reranker."
+            help="A scored/ folder, a TREC run, or a table of question_id, candidate_id, score. Or what "
+            "ranks the data set: random, RR, WO, WO+RR, or the name of a reranker."
         ),
     ],
     *,
@@ -85,6 +84,7 @@ def evaluate(
     """
     _check_scores(scores)
     check_there(measure.labels)
+    check_apart(files.json, files.questions, *files.coverage)
     from answermill.pipelines.learn.evaluate.evaluate import evaluate as run_evaluation
     from answermill.pipelines.learn.evaluate.rank import RankOptions
 

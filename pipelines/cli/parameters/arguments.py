@@ -72,6 +72,14 @@ def _check_plots(kind: object, files: tuple[Path, ...]) -> None:
         need("matplotlib", "plots", "a plot")
 
 
+def check_apart(*files: Path | None) -> None:
+    """Raise JobError (2) if two of the files that a command is to write are the same."""
+    named = [file for file in files if file is not None]
+    for n, file in enumerate(named):
+        if file.resolve() in [other.resolve() for other in named[:n]]:
+            raise JobError(f"{file}: two options name this file; give each a name of its own", USAGE)
+
+
 PLACE = Parameter(converter=_place)
 """A path, or the URL of an object store."""
 FOLDER = Parameter(validator=_refuse_file)
