@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -40,6 +41,8 @@ MKL's last bits depend on where a buffer begins, so a short text has queries up 
 buffers aligned: then no number of threads changes a bit."""
 _SCORES = 1 << 19
 """Most scores that are computed at once by products, a megabyte in bf16, so that they stay in a cache."""
+_LONGEST_PRODUCT = 1_024
+"""Most tokens of a text whose scores are computed by products; those of longer ones take much memory."""
 _LEAST_PRODUCT = 16**3
 """Size (rows · columns · depth of all heads) up to which PyTorch computes a text's product alone by another
 kernel than among others."""
@@ -222,46 +225,59 @@ def _attend_on_processor(projected: Tensor, tokens: Packed, heads: int, distance
     has_products = _has_quick_products(projected.dtype)
     for first, texts, length in tokens.groups:
         place = attended[first : first + texts * length].view(texts, length, heads, -1)
-        if has_products and width * length**2 > _LEAST_PRODUCT:
-            at_once = max(1, _SCORES // (heads * length**2))
+        if has_products and length <= _LONGEST_PRODUCT and width * length**2 > _LEAST_PRODUCT:
             rows = projected[first : first + texts * length].view(texts, length, 3, heads, -1)
-            for some, into in zip(torch.split(rows, at_once), torch.split(place, at_once), strict=True):
-                into.copy_(_products(some.permute(2, 0, 3, 1, 4), distances).transpose(1, 2))
+            _attend_by_products(place, rows, distances)
         else:
             filled = length + (-length % _ALIGNED if length < _WHOLE or _takes_16_at_once() else 0)
             rows = _reading_on(projected[:n], first, texts, length, filled)
-            rows = rows.view(texts, filled, 3, heads, -1)
-            place.copy_(_fused(rows.permute(2, 0, 3, 1, 4), length, distances).transpose(1, 2))
+            _attend_reading_on(place, rows.view(texts, filled, 3, heads, -1), distances)
 
     return attended
 
 
-def _fused(parts: Tensor, length: int, distances: Distances) -> Tensor:
-    """[texts, heads, length, d / heads] by PyTorch's kernel, from queries, keys and values
-    [3, texts, heads, filled, d / heads] that go on over the rows after a text, with the weight 0. They change
-    no bit if they are finite, as the encodings of a model without damage are.
+def _attend_reading_on(place: Tensor, rows: Tensor, distances: Distances) -> None:
+    """Write attention over texts of one length to `place` [texts, length, heads, d / heads] by PyTorch's
+    kernel. Keys and values of `rows` [texts, filled, 3, heads, d / heads] go on over the rows after a text,
+    with the weight 0. They change no bit if they are finite, as the encodings of a model without damage are.
 
     With AVX-512 the kernel takes the exponential of 16 scores at once and of those that are left one by one,
     which for a text of 100 tokens takes as long as all else.
     """
-    query, key, value = parts.unbind(0)
+    (length, filled), (query, key, value) = (place.shape[1], rows.shape[1]), rows.permute(2, 0, 3, 1, 4)
     if length >= _WHOLE:
         query = query[:, :, :length]
-    mask = distances.mask_beyond(query.shape[2], length, key.shape[2], query)
-    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask)[:, :, :length]
+    mask = distances.mask_beyond(query.shape[2], length, filled, query)
+    attended = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    place.copy_(attended[:, :, :length].transpose(1, 2))
 
 
-def _products(parts: Tensor, distances: Distances) -> Tensor:
-    """[texts, heads, length, d / heads] by oneDNN's products and softmax, from queries, keys and values
-    [3, texts, heads, length, d / heads].
+def _attend_by_products(place: Tensor, rows: Tensor, distances: Distances) -> None:
+    """Write attention over texts of one length to `place` [texts, length, heads, d / heads] by oneDNN's
+    products and softmax, from `rows` [texts, length, 3, heads, d / heads]; a few texts or heads at a time,
+    whose scores stay in a core's cache.
 
     PyTorch's kernel calls MKL for each head and for 32 of its queries, which takes two to three times as
     long.
     """
+    texts, length, _, heads, _ = rows.shape
+    at_once = max(1, _SCORES // length**2)
+    some_texts, some_heads = max(1, at_once // heads), min(heads, at_once)
+    mask = distances.mask(length, length, rows)  # [1, heads or 1, length, length]
+    for text, head in itertools.product(range(0, texts, some_texts), range(0, heads, some_heads)):
+        of_texts, of_heads = slice(text, text + some_texts), slice(head, head + some_heads)
+        parts = rows[of_texts, :, :, of_heads].permute(2, 0, 3, 1, 4)
+        added = mask[:, of_heads] if mask is not None and mask.shape[1] > 1 else mask
+        place[of_texts, :, of_heads].copy_(_products(parts, added).transpose(1, 2))
+
+
+def _products(parts: Tensor, mask: Tensor | None) -> Tensor:
+    """[texts, heads, length, d / heads], from queries, keys and values [3, texts, heads, length, d / heads];
+    `mask` [1, heads or 1, length, length] is added to the scores."""
     texts, heads, length = parts.shape[1:4]
     query, key, value = parts.flatten(1, 2).unbind(0)  # [texts · heads, length, d / heads]
     scale = query.shape[-1] ** -0.5
-    if (mask := distances.mask(length, length, query)) is None:
+    if mask is None:
         scores = query.new_empty(len(query), length, length).baddbmm_(query, key.mT, beta=0, alpha=scale)
     else:
         scores = mask[0].repeat(len(query) // mask.shape[1], 1, 1).baddbmm_(query, key.mT, alpha=scale)

@@ -1101,7 +1101,7 @@ def test_attention_by_products_has_the_bits_of_a_text_alone_and_is_near_to_the_f
 ) -> None:
     """In bf16, of texts of all lengths from 1 to 70: short ones are too small for oneDNN."""
     encoder = LayeredEncoder.load(folders[family])
-    tokens, exact = drawn_batch([*range(70, 0, -1), *[33] * 40, *[2] * 40, 300, 301], 3 * width)
+    tokens, exact = drawn_batch([*range(70, 0, -1), *[33] * 40, *[2] * 40, 300, 301, 301, 1_025], 3 * width)
     drawn = exact.bfloat16()
     distances = layers.Places.of(tokens, encoder.shape, encoder.relative, drawn).distances
     monkeypatch.setattr(attention, "_has_quick_products", lambda precision: False)
