@@ -47,7 +47,7 @@ ENGLISH_LAST = _words(  # the same in English alone: elsewhere, Jan, Del and La 
     "Md Mich Minn Miss Mo Mont Neb Nev Okla Ore Pa Tenn Tex Va Vt Wash Wis Wyo Ed Eds"
 )
 
-SHORTENED = BEFORE_NUMBER | _words("approx assn dept dist etc incl univ")
+SHORTENED = BEFORE_NUMBER | _words("approx assn dept dist elev etc incl temp univ")
 
 _INDIC_DOCTORS = "डॉ डा प्रो पं स्व ড ডা ডঃ প্রো డా డాక్టర్ ప్రొ ડૉ ડો પ્રો ਡਾ ਪ੍ਰੋ ഡോ പ്രൊഫ പ്രൊ ಡಾ ಪ್ರೊ"
 _OF_DEVANAGARI = "श्री श्रीमती कु उदा रु ता जि प्रा पृ बी सी डी एफ एच जे एल एम एन ओ आर एस टी यू वी"
@@ -91,6 +91,7 @@ _NUMBERED = {  # a number follows
     "da": "s d kap stk kl side tlf",
     "de": "s str bd kap abb tel",
     "el": "αρ σελ κεφ τηλ",
+    "en": "b c d r fl ft lb lbs oz apt tel ext elev est min max temp tue tues thu thur thurs fri",
     "es": "cap s c párr párrf pág págs vol tel ext ago ene abr dic lun mié jue vie sáb dom cra n°",
     "fi": "s n v klo puh",
     "fr": "s chap vol t tél env janv févr avr juil déc n°",
@@ -162,7 +163,7 @@ def before_number(language: str) -> Words:
     >>> "hlm" in before_number("id"), "fig" in before_number("id")
     (True, True)
     """
-    return BEFORE_NUMBER | _words(_NUMBERED.get(language, ""))
+    return BEFORE_NUMBER | _words(_NUMBERED.get(language or "en", ""))
 
 
 @cache

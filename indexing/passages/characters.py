@@ -131,6 +131,10 @@ class Counts:
         np.cumsum(counts, dtype=np.int32, out=self._tokens[1:])
         self._blanks = np.zeros(len(text) + 1, np.int32)
         np.cumsum(own == _BLANK, dtype=np.int32, out=self._blanks[1:])
+        self._unspaced = np.zeros(len(text) + 1, np.int32)
+        if not text.isascii():
+            is_unspaced = np.frombuffer(kind, np.uint8) & UNSPACED != 0
+            np.cumsum(is_unspaced, dtype=np.int32, out=self._unspaced[1:])
 
     def tokens(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
         """At least as many as the tokens of each span, of those that cut no run.
@@ -141,12 +145,16 @@ class Counts:
         return self._tokens[ends] - self._tokens[starts]
 
     def words(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
-        """The words of each span, of a text that has one blank between two words.
+        """The words of each span, of a text that has one blank between two words. Where more are written
+        without blanks, two characters are a word.
 
         >>> Counts("I cannot go", Extra({"cannot": 1})).words(*np.array([[0, 2], [11, 8]])).tolist()
         [3, 1]
+        >>> Counts("東京は日本の首都です。", Extra({})).words(*np.array([[0], [11]])).tolist()
+        [5]
         """
-        return self._blanks[ends] - self._blanks[starts] + 1
+        spaced = self._blanks[ends] - self._blanks[starts] + 1
+        return np.maximum(spaced, (self._unspaced[ends] - self._unspaced[starts]) // 2)
 
     def cut(self, starts: Places, ends: Places) -> npt.NDArray[np.bool_]:
         """True for spans that begin or end inside a run of letters or digits."""

@@ -24,6 +24,7 @@ from answermill.indexing.passages.characters import Counts, Extra, Places
 from answermill.indexing.passages.passage_table import Cut, passage_table
 from answermill.indexing.passages.sentences import Span, may_have_large_marks, sentence_spans, stripped
 from answermill.schemas.corpus import Document, Passage, Sentence
+from answermill.schemas.scripts import UNSPACED
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 _RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits none of these, except by its list of exceptions
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
-_WORD = re.compile(r"\S+")
+_WORD = re.compile(rf"[{UNSPACED}]{{1,2}}[^\w\s]*|[^\s{UNSPACED}]+")
+"""A word between blanks; in scripts that are written without them, two characters and the marks behind."""
 _CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
 _MANY_SIGNS = re.compile(r"(?:[^\w\s]|_){50,}")
 """Signs beside each other, each of which is counted as a token: spaCy looks at all that are left for each one

@@ -166,6 +166,18 @@ def test_dpr_mode_gives_blocks_of_exactly_100_words_with_the_sentences_that_star
     assert [len(p.sentences) for p in one_sentence] == [1, 0]
 
 
+@pytest.mark.parametrize("mode", ["sentences", "dpr"])
+@pytest.mark.parametrize(
+    ("language", "sentence"), [("zh", "北京是中国的首都，有很多人。"), ("ja", "東京は日本の首都です。")]
+)
+def test_two_characters_are_a_word_in_scripts_without_blanks(mode: str, language: str, sentence: str) -> None:
+    text = "\n".join([sentence * 5] * 30)
+    passages = splitter(mode=mode).split(replace(document(text), language=language))
+    *lengths, last = [sum(map(str.isalpha, passage.text)) for passage in passages]
+    assert len(lengths) > 5 and all(170 <= length <= 220 for length in lengths) and last <= 220
+    assert without_spaces([passage.text for passage in passages]) == without_spaces([text])
+
+
 def test_a_passage_carries_its_page_and_its_place() -> None:
     assert splitter().split(document("One. Two.")) == [
         Passage(

@@ -29,6 +29,7 @@ def cut(text: str) -> list[str]:
         ],
         ['See Schulte, P.M. "Principles of Physiology", and the call at 9:25 a.m. [Miami Herald, 9/14].'],
         ["The U.S. Army came.", "It left the U.S.", "The end."],
+        ["He was born c. 1500 (d. 1540).", "It was 5 ft. 3 in. tall at 12 lbs. 3 oz. and more.", "Min. 8."],
         ["See Fig. 3, No. 5 and Sec. IV.", "Was it him?", "No.", "It was Mr. Jones vs. Mrs. Brown."],
         ["He paid $3.5 million (approx. 4.2 in U.S. dollars).", "Then he left... and came back."],
         ['"Why?" he asked.', '"Go."', "Then he left.", "(See above.)", "“Stay!”", "‘No.’", "He stayed."],
