@@ -86,7 +86,7 @@ _COMMENT = "comments? commentlist disqus\\w* livefyre repl(?:y|ies) discussion"
 _NAME = r'(?:^|(?<=[^=]"))\s'
 _NAMES = re.compile(rf'{_NAME}(class|id|role|itemprop|data-testid|data-component)="([^"]*)"')
 _NOT_SHOWN = re.compile(
-    rf'{_NAME}(?:hidden="(?!until-found")|aria-hidden="true"|style="(?:[^"]*;)?\s*display\s*:\s*none\b)',
+    rf'{_NAME}(?:hidden="(?!until-found")|aria-hidden="true"|style="(?:[^"]*;)?\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)\b)',
     re.IGNORECASE,
 )
 """A panel that is hidden until it is found is one that a search opens."""

@@ -15,7 +15,12 @@ from answermill.indexing.documents.main_content.hints import signs_of
 
 NAMING = frozenset({"h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"})
 """Elements in which a button is their text."""
-_NO_TEXT = "script, style, template, math annotation, noembed, noframes, title, datalist"
+_NO_TEXT = (
+    "script, style, template, math annotation, noembed, noframes, title, datalist, del, s, strike, "
+    "rt, rp, rtc"
+)
+"""Elements that are not shown, or not as part of a sentence: struck-out text is no longer true, and ruby's
+readings stand above the words."""
 _BOXES = "svg, iframe, select, object, video, audio, canvas, textarea, progress, meter"
 """Pictures and controls, whatever is in them."""
 _RAW = "xmp, plaintext"

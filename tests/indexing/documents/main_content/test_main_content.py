@@ -172,6 +172,7 @@ def test_names_are_taken_apart_into_words() -> None:
     assert hint(' class="nav" style="x:y"') == Hint.SURROUNDING
     assert hint(' class="nav" style="x:y;DISPLAY : none"') == Hint.HIDDEN
     assert hint(' class="nav" style="color:red;display: none"') == Hint.HIDDEN
+    assert hint(' class="a" style="color:red; visibility:hidden"') == Hint.HIDDEN
 
 
 @pytest.mark.parametrize(

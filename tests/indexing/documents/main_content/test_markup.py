@@ -128,3 +128,17 @@ def test_pictures_and_controls_go_with_what_they_are_in(gone: str) -> None:
     inside = "<svg><title>A</title></svg><select><option>B</select><button>C</button>"
     page = f"<main><p>{FIRST}</p><{gone}>{inside}</{gone.rpartition('<')[2]}><p>{SECOND}</p></main>"
     assert lines(page) == [FIRST, SECOND]
+
+
+@pytest.mark.parametrize("tag", ["del", "s", "strike"])
+def test_struck_out_text_is_left_out(tag: str) -> None:
+    shown = "The price of the ticket is 30 euros for each of the visitors."
+    written = shown.replace("30 euros", f"<{tag}>50 euros</{tag}> <ins>30 euros</ins>")
+    assert lines(f"<main><p>{FIRST}</p><p>{written}</p><p>{THIRD}</p></main>") == [FIRST, shown, THIRD]
+
+
+def test_the_readings_of_ruby_are_left_out() -> None:
+    city = "<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>"
+    country = "<ruby>日本<rt>にほん</rt></ruby>"
+    page = f"<main><p>{FIRST}</p><p>{city}は{country}の首都です。</p><p>{THIRD}</p></main>"
+    assert lines(page) == [FIRST, "東京は日本の首都です。", THIRD]
