@@ -18,9 +18,9 @@ Keys: `squad_p1_<row>` and MRR, in percent, protocol `answerable`, means over th
 and of the scores of the test set from text; `seeds_<row>`. `squad_<row>_over_<other>_difference` is of P@1,
 of each question's mean over the seeds, with its 95 % interval (`_low`, `_high`) and `_p`.
 
---rows cosinet leaves Compare-Aggregate out, which takes ten times as long; without --seeds a row of Cosinet
-has 3 and one of Compare-Aggregate 1. --work keeps a file of figures for each training, which the same
-revision does not repeat.
+--rows cosinet leaves Compare-Aggregate out, which takes eight times as long; without --seeds a row of Cosinet
+has 3 and one of Compare-Aggregate 1. With it --save writes `cosinet_quality_squad_full_N_seeds.json`. --work
+keeps a file of figures for each training, which the same revision does not repeat.
 """
 
 from __future__ import annotations
@@ -283,7 +283,9 @@ def main() -> None:
     torch.set_num_threads(1)
     with work_folder(options, "cosinet_quality_squad_full") as work:
         result = trained_and_measured(options, work)
-    finish("cosinet_quality_squad_full", result, options.save, MEASURED_MODELS)
+    name = "cosinet_quality_squad_full"
+    name += "" if options.seeds is None else f"_{options.seeds:.0f}_seeds"
+    finish(name, result, options.save, MEASURED_MODELS)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from answermill.indexing.documents.domains import ascii_host
 
 _HOST = re.compile(r"[\w.:-]+")
+_PORT = re.compile(r"^(?:[a-z]+://)?[^/:\[]+:\d+(?:/|$)", re.IGNORECASE)
 _BELOW = re.compile(r"^([a-z]+://)?(\*\.|\.)", re.IGNORECASE)
 
 
@@ -29,6 +30,10 @@ class BlockList:
             if not entry or entry.startswith("#"):
                 continue
             host, path = _parts(_BELOW.sub(r"\1", entry))
+            if _PORT.search(entry):
+                raise ValueError(
+                    f"line {number}: a host is blocked on all its ports; leave out that of {entry!r}"
+                )
             if not _HOST.fullmatch(host) or len(entry.split()) > 1:
                 raise ValueError(
                     f"line {number}: no host in {entry!r}; give one such as example.org or example.org/shop"

@@ -43,6 +43,12 @@ def _domain_of_site(url: str) -> str:
     return ascii_host(f"{last}.{host.domain}") if last and host.domain else ""
 
 
+def _is_suffix(host: str) -> bool:
+    """True if names are registered below the host, as below 'gov.uk'."""
+    parts = _suffixes()(host)
+    return bool(parts.suffix) and not parts.domain
+
+
 def ascii_host(host: str) -> str:
     """A host in lower case, as URLs of a crawl have it: 'xn--mnchen-3ya.de' of 'München.de'. Only in lower
     case if it cannot be encoded."""
@@ -72,8 +78,11 @@ def listed(lines: Iterable[str], most: int = 0) -> list[str]:
     """The first `most` domains of a list (0 = all of them), each once, in the order of the list.
 
     A line's domain is its first cell that is not a number; cells are separated by tabs or commas, and a host
-    stands for its registered domain. Empty lines, lines that begin with '#' and a header line are skipped.
-    Raises ValueError with the number of a line that has no domain.
+    stands for its registered domain. Empty lines, lines that begin with '#', a header line and public
+    suffixes, such as 'gov.uk', are skipped. Raises ValueError with the number of a line that has no domain.
+
+    >>> listed(["1,www.example.org", "2,gov.uk"])
+    ['example.org']
     """
     domains: dict[str, None] = {}
     for number, cell in _name_cells(lines):
@@ -82,7 +91,7 @@ def listed(lines: Iterable[str], most: int = 0) -> list[str]:
         domain = domain_of(cell.lower())
         if domain:
             domains[domain] = None
-        elif number > 1 or not cell or "." in cell:
+        elif not _is_suffix(cell) and (number > 1 or not cell or "." in cell):
             raise ValueError(f"line {number}: no registered domain in {cell!r}; give one such as example.org")
     return list(domains)
 

@@ -26,8 +26,13 @@ from answermill.indexing.encodings.xhtml import as_html
 from answermill.indexing.passages.text import normalise, one_line, visible
 from answermill.schemas.corpus import Document, Rejected
 
-_META = re.compile(r"<meta\b[^>]{1,1000}>", re.I)
-_ROBOTS = re.compile(r"\bname\s*=\s*[\"']?\s*robots\b", re.I)
+_META = re.compile(
+    r"<!--(?:.*?-->|.*)|<(script|style|template|textarea)\b[^<>]*+(?<!/)>.*?(?:</\1\s*>|\Z)"
+    r"|(?P<tag><meta\b[^>]{1,1000}>)",
+    re.I | re.S,
+)
+"""A <meta>, or what is before it and may hold the text of one."""
+_ROBOTS = re.compile(r"(?<![\w-])name\s*=\s*[\"']?\s*robots\b", re.I)
 _CONTENT = re.compile(r"\bcontent\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))", re.I)
 _UNREADABLE = 0.05
 """Share of U+FFFD in a main text from which the page is refused."""
@@ -80,7 +85,7 @@ def _document(page: RawPage, rules: DocumentRules, extractor: TextExtractor) -> 
     title, text = _title_and_text(page, rules, extractor)
 
     # Offsets are given into this text, so nothing changes it from here on.
-    title, text = one_line(title), masked(normalise(text), rules.masks)
+    title, text = (masked(part, rules.masks) for part in (one_line(title), normalise(text)))
     _check_text(page, title, text, rules)
     content = PageText(text)
     if content.word_count < rules.min_words:
@@ -178,8 +183,8 @@ def _is_html(page: RawPage) -> bool:
 def noindex(html: str) -> str:
     """The <meta name="robots"> of a page that asks not to be indexed ('noindex' or 'none'); '' if there is
     none."""
-    for meta in _META.finditer(html):
-        tag = meta[0]
+    for match in _META.finditer(html):
+        tag = match["tag"] or ""
         if _ROBOTS.search(tag) and (content := _CONTENT.search(tag)):
             words = re.split(r"[\s,]+", (content[1] or content[2] or content[3] or "").lower())
             if {"noindex", "none"} & set(words):

@@ -77,7 +77,7 @@ def check_apart(*files: Path | None) -> None:
     named = [file for file in files if file is not None]
     for n, file in enumerate(named):
         if file.resolve() in [other.resolve() for other in named[:n]]:
-            raise JobError(f"{file}: two options name this file; give each a name of its own", USAGE)
+            raise JobError(f"{file}: two options name this file; give each another", USAGE)
 
 
 PLACE = Parameter(converter=_place)

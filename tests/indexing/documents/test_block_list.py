@@ -50,3 +50,9 @@ def test_a_host_blocks_all_below_it_and_a_path_the_addresses_below_it(url: str, 
 def test_a_line_without_a_host_is_named(line: str) -> None:
     with pytest.raises(ValueError, match="line 2: no host in"):
         BlockList(["ok.example", line])
+
+
+@pytest.mark.parametrize("line", ["www.example.org:8080", "https://example.org:8443/shop"])
+def test_a_port_is_refused_since_the_whole_host_would_be_blocked(line: str) -> None:
+    with pytest.raises(ValueError, match="line 2: a host is blocked on all its ports; leave out that of"):
+        BlockList(["ok.example", line])

@@ -232,6 +232,10 @@ def test_english_pages_are_told_from_others(extractor: TextExtractor) -> None:
         ('<meta name="robots" content="index,follow">', False),
         ('<meta name="robots" content="max-image-preview:large">', False),
         ('<meta name="description" content="noindex">', False),
+        ("<!-- <meta name='robots' content='noindex'> -->", False),
+        ("<script>document.write(\"<meta name='robots' content='noindex'>\")</script>", False),
+        ("<meta data-name='robots' name='x' content='none'>", False),
+        ("<!-- a --><style>b {}</style><meta name='robots' content='noindex'>", True),
     ],
 )
 def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(
@@ -244,9 +248,10 @@ def test_a_page_that_wants_no_index_is_refused_if_that_is_heeded(
 
 
 def test_presets_and_masks_of_the_rules_are_applied(extractor: TextExtractor) -> None:
-    raw = html(page(f"{ENGLISH} Write to moon@example.org."))
+    raw = html(page(f"{ENGLISH} Write to moon@example.org.", "<title>Ask moon@example.org</title>"))
     document = parse(raw, DocumentRules(masks=("email",)), extractor)
     assert isinstance(document, Document) and document.text.endswith("Write to [email].")
+    assert document.title == "Ask [email]"
     refused = parse(raw, DocumentRules(quality=("gopher",)), extractor)
     assert isinstance(refused, Rejected) and refused.reason == "gopher_words"
 
