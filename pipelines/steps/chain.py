@@ -77,8 +77,7 @@ def check(job: Job, run: Path, steps: Sequence[str], run_now: bool = False) -> A
 
 
 def _run_step(job: Job, run: Path, name: str, beam_options: Sequence[str], checked: Any) -> str:
-    """Run a step; return its summary line. `checked`: the result of its check, None if other steps ran
-    since."""
+    """Run a step; return its summary line. `checked`: its check's result, None if other steps ran since."""
     code = _code(name)
     if checked is None or code.run_checked is None:
         return code.run(job, run, beam_options)
@@ -95,7 +94,7 @@ def foreseen(job: Job, run: Path, steps: Sequence[str], redo: str | None = None)
     check(job, run, steps)
     removal = None
     if redo is not None and run.is_dir():
-        _check_read(job, run, redo)
+        _check_read(job, run, redo, steps[: steps.index(redo)])
         removal = _removal(job, run, redo, steps)
     if removal is not None:
         yield f"dry run    redo {removal.clauses()}"
@@ -147,8 +146,7 @@ def _check_steps_before(job: Job, run: Path, name: str, planned: Sequence[str]) 
 
 
 def _missing_before(name: str, run: Path) -> list[str]:
-    """The steps that must run before this one can, in order: they write folders that the run lacks, and that
-    it or another of them reads."""
+    """The steps that must run before this one, in order: they write folders that are missing and are read."""
     missing = makers([folder for folder in SPECS[name].reads if not (run / folder / MANIFEST).exists()])
     needed = {*missing, *(step for maker in missing for step in _missing_before(maker, run))}
     return [step for step in job_steps() if step in needed]
@@ -207,7 +205,7 @@ def run_steps(
         if is_alone(run):
             remove_tree(run / MACHINES)  # of machines that were all killed
         if redo is not None:
-            _check_read(job, run, redo)
+            _check_read(job, run, redo, steps[: steps.index(redo)])
             removal = _removal(job, run, redo, steps)
             yield removal.summary()
             removal.carry_out()
@@ -247,11 +245,14 @@ def _removal(job: Job, run: Path, first: str, steps: Sequence[str]) -> Removal:
     return removal
 
 
-def _check_read(job: Job, run: Path, step: str) -> None:
-    """Refuse what the step would refuse of the folders that it reads, before its output is removed."""
+def _check_read(job: Job, run: Path, step: str, before: Sequence[str]) -> None:
+    """Refuse, before its output is removed, what the step would of what it reads, and another job's rows."""
     check_read = _code(step).check_read
     if check_read is not None:
         check_read(job, run)
+    for name in before:
+        if _makes_other_rows(job, run, name):
+            Commit(_code(name).step_of(job, run)).refuse_other_job()
 
 
 def _place(job: Job, run: Path, step: str) -> Path:
