@@ -139,7 +139,9 @@ class Train(Section):
     protocol: Literal["raw", "answerable", "clean"] = Field(
         "answerable", description="which dev questions count"
     )
-    seed: int = Field(0, ge=0, description="seed of the initial weights and of the order of the questions")
+    seed: int = Field(
+        0, ge=0, lt=2**32, description="seed of the initial weights and of the order of the questions"
+    )
     threads: Count = Field(1, description="threads of torch on the CPU")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="where it trains; 'auto' = CUDA if there is a device"

@@ -93,7 +93,10 @@ class LayeredEncoder(nn.Module):
         does not fit; ModelDamaged if a weight is no number.
         """
         try:
-            shape = Shape.of(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            if not isinstance(config, dict):
+                raise ValueError("its config.json is no JSON object")
+            shape = Shape.of(config)
             if not (folder / "model.safetensors").is_file():
                 raise ValueError(
                     "no model.safetensors (pickled weights are not loaded); load the model once with "

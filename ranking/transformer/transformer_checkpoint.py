@@ -48,6 +48,8 @@ class StoredForm:
 
 
 FULL = StoredForm()
+LEAST_LIMIT = 8
+"""Fewest tokens to which a text may be cut."""
 
 
 class TransformerModel(Protocol):
@@ -126,9 +128,14 @@ def load_transformer(
         body = _origin(config.get("body"), folder, source)
         words = _origin(config["words"], folder, source) if body is None else body
 
-        tokeniser = Tokeniser(words if words and config["words"] else folder, int(config["limit"]))
+        shape, limit = Shape(**config["shape"]), int(config["limit"])
+        if not LEAST_LIMIT <= limit <= shape.positions:
+            raise ValueError(
+                f"limit is {limit}; it must be from {LEAST_LIMIT} to the body's {shape.positions} positions"
+            )
+        tokeniser = Tokeniser(words if words and config["words"] else folder, limit)
         with torch.device("meta"):
-            model = build(config, LayeredEncoder(Shape(**config["shape"])))
+            model = build(config, LayeredEncoder(shape))
         if body is not None:
             shapes = {key: weight.shape for key, weight in model.state_dict().items()}
             weights = merged(stored, public_weights(model, body), shapes)

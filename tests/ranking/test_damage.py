@@ -64,6 +64,16 @@ def test_every_checkpoint_has_the_digests_of_all_its_files(kind: str, tmp_path: 
             load_reranker(kind, broken)
 
 
+@pytest.mark.parametrize("limit", [-5, 0, 100_000])
+def test_a_limit_that_the_body_cannot_keep_is_refused(limit: int, tmp_path: Path) -> None:
+    checkpoint("cascade", tmp_path)
+    (tmp_path / SUMS).unlink()
+    config = json.loads((tmp_path / "config.json").read_text()) | {"limit": limit}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ValueError, match=f"limit is {limit}; it must be from 8 to the body's"):
+        load_reranker("cascade", tmp_path)
+
+
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_that_are_no_numbers_are_refused_without_digests_too(

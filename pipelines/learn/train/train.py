@@ -250,7 +250,8 @@ def _watched(
     task, share, first = built.task, 0.0, processes.rank == 0
     if built.tokens and first and next(task.model.parameters()).device.type == "cuda":
         share = share_of_peak(task, built.tokens, recipe.precision) / processes.count
-    speed = Speed(built.tokens * recipe.accumulate, share)
+    batches_of_step = task.steps / recipe.steps(task.steps)  # an epoch's last step may have fewer
+    speed = Speed(built.tokens * batches_of_step, share)
     now = TrainingProgress(0, 1, 0.0, None, None)
 
     def report(state: TrainingProgress) -> None:

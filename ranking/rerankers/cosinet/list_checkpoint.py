@@ -87,7 +87,9 @@ def load_list_model(
         extra: dict[str, Any] = (
             {"features": known_features(config["features"])} if "features" in config else {}
         )
-        loaded = model(embeddings.vectors, config["form"], int(config["filters"]), **extra)
+        if (filters := int(config["filters"])) < 1:
+            raise ValueError(f"filters is {filters}; at least one is needed")
+        loaded = model(embeddings.vectors, config["form"], filters, **extra)
 
     try:
         loaded.load_state_dict(weights)

@@ -106,6 +106,14 @@ class Shape:
             object.__setattr__(self, "rotary", Rotary(**self.rotary))
         if self.family not in FAMILIES:
             raise ValueError(f"unknown family {self.family!r}; known: {', '.join(FAMILIES)}")
+        sizes = {"layers": 0, "width": 1, "heads": 1, "inner": 1, "vocabulary": 1, "positions": 1}
+        for name, least in sizes.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < least:
+                raise ValueError(f"{name} is {value!r}; a whole number of at least {least} is needed")
+        for name, most in {"epsilon": 1.0, "dropout": 1.0, "attention_dropout": 1.0}.items():
+            if not 0 <= getattr(self, name) < most:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be from 0 to below 1")
         if self.width % self.heads:
             raise ValueError(f"width {self.width} is no multiple of {self.heads} heads")
 
@@ -147,17 +155,22 @@ class Shape:
             key = names.key(name)
             return config[key] if default is None else config.get(key, default)
 
+        def whole(value: Any) -> int:
+            if int(value) != value:
+                raise ValueError(f"its config.json has {value!r} for a whole number")
+            return int(value)
+
         offset = int(config.get("pad_token_id", 1)) + 1 if names.offset is None else names.offset
-        width = int(setting("hidden_size"))
+        width = whole(setting("hidden_size"))
         embedded = int(config.get("embedding_size", 128)) if family == "electra" else width
         return cls(
-            layers=int(setting("num_hidden_layers")),
+            layers=whole(setting("num_hidden_layers")),
             width=width,
-            heads=int(setting("num_attention_heads")),
-            inner=int(setting("intermediate_size")),
-            vocabulary=int(config["vocab_size"]),
+            heads=whole(setting("num_attention_heads")),
+            inner=whole(setting("intermediate_size")),
+            vocabulary=whole(config["vocab_size"]),
             family=family,
-            positions=int(config["max_position_embeddings"]) - offset,
+            positions=whole(config["max_position_embeddings"]) - offset,
             offset=offset,
             types=int(config["type_vocab_size"]) if names.types else 0,
             embedded=embedded if embedded != width else None,

@@ -882,6 +882,11 @@ def test_a_shape_survives_json_and_makes_a_random_encoder() -> None:
         ({"num_hidden_layers": 4}, "lacks 'encoder.layer.3"),
         ({"intermediate_size": 65}, "size mismatch"),
         ({"num_attention_heads": 5}, "width 32 is no multiple of 5 heads"),
+        ({"num_attention_heads": 0}, "heads is 0; a whole number of at least 1 is needed"),
+        ({"num_attention_heads": -2}, "heads is -2; a whole number of at least 1 is needed"),
+        ({"num_attention_heads": 2.5}, "has 2.5 for a whole number"),
+        ({"layer_norm_eps": -1}, "epsilon is -1.0; it must be from 0 to below 1"),
+        ({"hidden_dropout_prob": 2}, "dropout is 2.0; it must be from 0 to below 1"),
     ],
 )
 def test_a_folder_of_another_kind_is_refused(
@@ -893,6 +898,12 @@ def test_a_folder_of_another_kind_is_refused(
     with pytest.raises(ValueError, match=message) as refused:
         LayeredEncoder.load(tmp_path)
     assert str(tmp_path) in str(refused.value)
+
+
+def test_a_config_that_is_no_object_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("[1]")
+    with pytest.raises(ValueError, match=r"its config\.json is no JSON object"):
+        LayeredEncoder.load(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -398,6 +398,7 @@ def test_passages_are_read_whole_in_the_order_they_were_retrieved(tmp_path: Path
         ("format", 2, "no checkpoint of cosinet: it has format 2, not 1; train it again"),
         ("model", "compare_aggregate", "it holds 'compare_aggregate'; give one of cosinet"),
         ("filters", 8, "does not fit config.json"),
+        ("filters", -1, "filters is -1; at least one is needed"),
         ("form", "gru", "unknown form 'gru'"),
     ],
 )
