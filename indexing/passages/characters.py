@@ -154,7 +154,9 @@ class Counts:
         [5]
         """
         spaced = self._blanks[ends] - self._blanks[starts] + 1
-        return np.maximum(spaced, (self._unspaced[ends] - self._unspaced[starts]) // 2)
+        unspaced = self._unspaced[ends] - self._unspaced[starts]
+        words: npt.NDArray[np.int32] = np.maximum(spaced, unspaced // 2)
+        return words
 
     def cut(self, starts: Places, ends: Places) -> npt.NDArray[np.bool_]:
         """True for spans that begin or end inside a run of letters or digits."""
