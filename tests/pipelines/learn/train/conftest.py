@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -42,8 +44,20 @@ def checkpoint(tmp_path: Path, body: Path) -> Path:
 @pytest.fixture
 def dev(tmp_path: Path, checkpoint: Path) -> Path:
     """Lists whose answer is the candidate that the checkpoint ranks first."""
+    return _lists(tmp_path / "dev.parquet", checkpoint, QUESTIONS)
 
-    def rows(first: dict[str, str]) -> list[LabelledCandidate]:
+
+@pytest.fixture
+def clear_dev(tmp_path: Path, checkpoint: Path) -> Path:
+    """The half of the lists in which the checkpoint's first candidate has the widest lead, which rounding
+    leaves first."""
+    return _lists(tmp_path / "dev.parquet", checkpoint, QUESTIONS // 2)
+
+
+def _lists(file: Path, checkpoint: Path, most: int) -> Path:
+    """Write the `most` lists with the widest leads."""
+
+    def rows(first: Mapping[str, str]) -> list[LabelledCandidate]:
         return [
             LabelledCandidate(
                 question_id=f"q{q}",
@@ -57,11 +71,20 @@ def dev(tmp_path: Path, checkpoint: Path) -> Path:
             )
             for q in range(QUESTIONS)
             for c in range(CANDIDATES)
+            if not first or f"q{q}" in first
         ]
 
-    file = tmp_path / "dev.parquet"
     pq.write_table(LabelledCandidate.table(rows({})), file)
-    ranked = rank("pointwise", file, options=RankOptions(str(checkpoint)))
-    first = {question: candidate for _, question, candidate, place, _ in ranked if place == -1}
-    pq.write_table(LabelledCandidate.table(rows(first)), file)
+    best: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for _, question, candidate, _, score in rank("pointwise", file, options=RankOptions(str(checkpoint))):
+        best[question].append((score, candidate))
+    leads = {question: _lead(scored) for question, scored in best.items()}
+    clear = sorted(leads, key=lambda question: -leads[question][1])[:most]
+    pq.write_table(LabelledCandidate.table(rows({question: leads[question][0] for question in clear})), file)
     return file
+
+
+def _lead(scored: list[tuple[float, str]]) -> tuple[str, float]:
+    """The best candidate, and by how much its score is above the next one's."""
+    (first, candidate), (second, _), *_ = sorted(scored, reverse=True)
+    return candidate, first - second

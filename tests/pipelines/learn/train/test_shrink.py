@@ -28,10 +28,10 @@ def table(shown: str) -> list[tuple[str, float, float]]:
 
 
 def test_the_first_form_within_the_bound_is_written_after_those_that_lose_more(
-    checkpoint: Path, dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path, clear_dev: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert call(checkpoint, "--out", out, "--dev", dev, "--bound", 5, "--body", tmp_path / "body") == 0
+    assert call(checkpoint, "--out", out, "--dev", clear_dev, "--bound", 5, "--body", tmp_path / "body") == 0
     (_, whole, before), *tried = table(capsys.readouterr().out)
     assert before == 100.0 and len(tried) > 1
     assert all(score < 95 for _, _, score in tried[:-1]) and tried[-1][2] >= 95
@@ -49,7 +49,7 @@ def test_the_first_form_within_the_bound_is_written_after_those_that_lose_more(
     loss = Int8Loss.read(out)
     assert loss is not None and loss.lists == "dev.parquet"
     # The table has scores in the processor's fast precision, which need not be fp32.
-    assert loss.fp32 == pytest.approx(DevScore(dev).values(out, "precision=fp32").mean())
+    assert loss.fp32 == pytest.approx(DevScore(clear_dev).values(out, "precision=fp32").mean())
     assert card.startswith(
         f"---\nlicense: mit\n---\n\n# A model\n\n{loss.statement()}\n\nStored as differences to "
     )
@@ -80,10 +80,10 @@ def test_a_bound_that_no_form_keeps_is_refused_and_leaves_nothing(
 
 
 def test_a_checkpoint_that_was_shrunk_can_be_shrunk_further(
-    checkpoint: Path, dev: Path, tmp_path: Path
+    checkpoint: Path, clear_dev: Path, tmp_path: Path
 ) -> None:
-    assert call(checkpoint, "--out", tmp_path / "first", "--dev", dev, "--bound", 5) == 0
-    assert call(tmp_path / "first", "--out", tmp_path / "next", "--dev", dev, "--bound", 100) == 0
+    assert call(checkpoint, "--out", tmp_path / "first", "--dev", clear_dev, "--bound", 5) == 0
+    assert call(tmp_path / "first", "--out", tmp_path / "next", "--dev", clear_dev, "--bound", 100) == 0
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("first", "next")]
     assert sizes[1] < sizes[0]
 
