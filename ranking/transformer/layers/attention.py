@@ -263,7 +263,7 @@ def _attend_by_products(place: Tensor, rows: Tensor, distances: Distances) -> No
     texts, length, _, heads, _ = rows.shape
     at_once = max(1, _SCORES // length**2)
     some_texts, some_heads = max(1, at_once // heads), min(heads, at_once)
-    mask = distances.mask(length, length, rows)  # [1, heads or 1, length, length]
+    mask = distances.mask_beyond(length, length, length, rows)  # [1, heads or 1, length, length]
     for text, head in itertools.product(range(0, texts, some_texts), range(0, heads, some_heads)):
         of_texts, of_heads = slice(text, text + some_texts), slice(head, head + some_heads)
         parts = rows[of_texts, :, :, of_heads].permute(2, 0, 3, 1, 4)
