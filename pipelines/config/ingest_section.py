@@ -153,7 +153,9 @@ class Ingest(Section):
         "sentences",
         description="'sentences' packs whole sentences; 'dpr' cuts blocks of exactly passage_words words",
     )
-    passage_words: Count = Field(100, description="words that a passage is filled up to")
+    passage_words: Count = Field(
+        100, description="words that a passage is filled up to; of scripts without blanks, two characters"
+    )
     passage_tokens: int = Field(
         200, ge=10, description="spaCy tokens that no passage exceeds ('sentences' only)"
     )
