@@ -13,8 +13,9 @@ from answermill.pipelines.data.sample import copy_to
 from answermill.pipelines.errors import INPUT_MISSING, OUTPUT_EXISTS, JobError
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.registry import makers
-from answermill.pipelines.steps.chain import check, foreseen, run_steps
+from answermill.pipelines.steps.chain import check, foreseen, run_steps, steps_of
 from answermill.pipelines.steps.retrieve.retrieve import foresee
+from testing import sample_run
 
 
 @pytest.mark.parametrize(
@@ -100,17 +101,10 @@ def test_a_step_that_is_refused_removes_nothing_of_what_it_would_redo(tmp_path: 
 
 def test_a_redo_removes_nothing_if_a_step_before_it_is_another_jobs(tmp_path: Path) -> None:
     """It would end with 73 before it came to the step whose output is gone by then."""
-    text = "The quick brown fox jumps over the lazy dog while the river runs slowly to the wide grey sea."
-    (tmp_path / "a.jsonl").write_text(json.dumps({"id": "a", "text": text}))
-    (tmp_path / "q.tsv").write_text("id\tquestion\nq\tWhat does the quick brown fox jump over?\n")
-    settings = "[ingest]\ninput = ['a.jsonl']\nmin_words = 5\n[index]\nshards = 1\n"
-    (tmp_path / "job.toml").write_text(settings + "[retrieve]\nquestions = 'q.tsv'\n")
-    job, run = load(tmp_path / "job.toml"), tmp_path / "run"
-    list(run_steps(job, run, ["ingest"], ()))
+    run = sample_run.unpack(tmp_path / "sample")
     before = sorted(run.rglob("*"))
-
-    other = load(tmp_path / "job.toml", ["ingest.min_words=2"])
-    with pytest.raises(JobError, match="another job: settings min_words = 5 there, 2 here") as e:
-        list(run_steps(other, run, ["ingest", "index"], (), redo="index"))
+    other = load(tmp_path / "sample/job.toml", ["retrieve.depth=7"])
+    with pytest.raises(JobError, match="another job: settings depth = 20 there, 7 here") as e:
+        list(run_steps(other, run, steps_of(other), (), redo="rerank"))
     assert e.value.code == OUTPUT_EXISTS
     assert sorted(run.rglob("*")) == before
