@@ -7,11 +7,13 @@ import csv
 import functools
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-
-import tldextract
+from typing import TYPE_CHECKING
 
 from answermill.indexing.crawl.raw_page import RawPage
 from answermill.schemas.corpus import Rejected
+
+if TYPE_CHECKING:
+    from tldextract import TLDExtract
 
 DomainCount = tuple[str, int]
 """A registered domain and its number of pages."""
@@ -19,7 +21,9 @@ _SITES = 100_000  # whose domains are remembered
 
 
 @functools.cache
-def _suffixes() -> tldextract.TLDExtract:
+def _suffixes() -> TLDExtract:
+    import tldextract  # a twentieth of a second, which every command that reads a job would wait for
+
     # The list in the package: no network, no files.
     return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 
