@@ -3,11 +3,14 @@ Unicode's property Sentence_Terminal, and the marks that do so in some languages
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+UNSPACED = (
+    "\u0e00-\u0e3e\u0e40-\u0eff\u1000-\u109d\u1780-\u17da\u17dc-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+)
 """Letters of scripts that are written without blanks, as ranges: Thai, Lao, Burmese, Khmer, Chinese,
-Japanese."""
+Japanese; without their signs of money, and the hexagrams."""
 _SENTENCE_TERMINAL = """
     589 61D-61F 6D4 700-702 7F9 837 839 83D-83E 964-965 104A-104B 1362 1367-1368 166E 1735-1736
     17D4-17D5 1803 1809 1944-1945 1AA8-1AAB 1B4E-1B4F 1B5A-1B5B 1B5E-1B5F 1B7D-1B7F 1C3B-1C3C 1C7E-1C7F
@@ -52,6 +55,8 @@ def _listed(ranges: str) -> frozenset[str]:
 
 TERMINALS = _listed(_SENTENCE_TERMINAL) - _WITHIN
 """Marks that end a sentence wherever they stand."""
+TERMINAL_SET = re.escape("".join(sorted(TERMINALS)))
+"""The same for between the brackets of a regular expression."""
 
 
 @cache

@@ -24,11 +24,14 @@ _LETTERS, _DIGITS, _MARK, _BLANK, _GAP = 1, 2, 4, 8, 16
 def _bit(kind: int) -> int:
     if kind & SPACE:
         return _BLANK | _GAP if kind & GAP else _BLANK
+    if kind & UNSPACED:
+        return _MARK
     return _LETTERS if kind & LETTER else _DIGITS if kind & DIGIT else _MARK
 
 
 _UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
-_LETTER_RUN = re.compile(r"[^\W\d_]+")
+_LETTER = rf"[^\W\d_{UNSPACED_LETTERS}]"
+_LETTER_RUN = re.compile(f"{_LETTER}+")
 _OWN = bytes(_bit(kind) for kind in range(256))
 _AFTER = bytes(
     _GAP | (_LETTERS | _DIGITS | _MARK) & ~(bit & (_LETTERS | _DIGITS)) | bit & _BLANK for bit in _OWN
@@ -101,14 +104,15 @@ class Extra:
         for line, has in zip(text.split("\n"), has_some.to_pylist(), strict=True):
             if has:
                 words = "|".join(sorted(self.words.keys() & _LETTER_RUN.findall(line)))
-                matches = re.finditer(rf"(?<![^\W\d_])(?:{words})(?![^\W\d_])", line) if words else ()
+                matches = re.finditer(f"(?<!{_LETTER})(?:{words})(?!{_LETTER})", line) if words else ()
                 places += [(start + match.start(), self.words[match[0]]) for match in matches]
             start += len(line) + 1
         return places
 
 
 class Counts:
-    """An upper bound of the spaCy tokens of spans of a text.
+    """An upper bound of the spaCy tokens of spans of a text; in scripts that are written without blanks, of
+    which spaCy makes one token, two characters are a token.
 
     A span begins and ends with a character that is no white space.
     """
@@ -123,6 +127,12 @@ class Counts:
         blanks = own & _BLANK
         begins[:-1] |= blanks[:-1] & blanks[1:]
 
+        self._unspaced = np.zeros(len(text) + 1, np.int32)
+        if not text.isascii():
+            is_unspaced = np.frombuffer(kind, np.uint8) & UNSPACED != 0
+            np.cumsum(is_unspaced, dtype=np.int32, out=self._unspaced[1:])
+            begins[_seconds(np.flatnonzero(is_unspaced))] = 0
+
         self._own, self._begins = own, begins
         counts = (begins != 0).view(np.uint8)  # no word has more than a few
         for start, more in extra.places(text):
@@ -131,10 +141,6 @@ class Counts:
         np.cumsum(counts, dtype=np.int32, out=self._tokens[1:])
         self._blanks = np.zeros(len(text) + 1, np.int32)
         np.cumsum(own == _BLANK, dtype=np.int32, out=self._blanks[1:])
-        self._unspaced = np.zeros(len(text) + 1, np.int32)
-        if not text.isascii():
-            is_unspaced = np.frombuffer(kind, np.uint8) & UNSPACED != 0
-            np.cumsum(is_unspaced, dtype=np.int32, out=self._unspaced[1:])
 
     def tokens(self, starts: Places, ends: Places) -> npt.NDArray[np.int32]:
         """At least as many as the tokens of each span, of those that cut no run.
@@ -159,7 +165,20 @@ class Counts:
         return words
 
     def cut(self, starts: Places, ends: Places) -> npt.NDArray[np.bool_]:
-        """True for spans that begin or end inside a run of letters or digits."""
+        """True for spans that begin or end inside a run of letters or digits, or between the two characters
+        of a token."""
         inside = np.append((self._begins == 0) & (self._own < _BLANK), False)
         cut: npt.NDArray[np.bool_] = inside[starts] | inside[ends]
         return cut
+
+
+def _seconds(places: Places) -> Places:
+    """Every second place of each run of places [n] beside each other, which ascend.
+
+    >>> _seconds(np.array([2, 3, 4, 5, 9, 10])).tolist()
+    [3, 5, 10]
+    """
+    first = np.diff(places, prepend=-2) != 1
+    run_starts = np.maximum.accumulate(np.where(first, places, 0))
+    seconds: Places = places[(places - run_starts) % 2 == 1]
+    return seconds

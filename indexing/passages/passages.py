@@ -1,8 +1,9 @@
 """A document's text -> sentences and passages, each an exact span of it: text[start:end] is the sentence, or
 the passage.
 
-Token limits are spaCy's tokens (WQA §3.3: at most 200). To tokenise everything would be most of the cost of
-reading a crawl, so an upper bound, made of runs of letters and digits, is tried first, and spaCy runs only
+Token limits are spaCy's tokens (WQA §3.3: at most 200); in scripts that are written without blanks, of which
+spaCy's English makes one token, two characters are a token. To tokenise everything would be most of the cost
+of reading a crawl, so an upper bound, made of runs of letters and digits, is tried first, and spaCy runs only
 beyond it.
 """
 
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
     from spacy.language import Language
     from spacy.tokens import Doc
 
-_RUN = re.compile(r"[^\W\d_]+|\d+|\S")  # spaCy splits none of these, except by its list of exceptions
+_RUN = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\W\d_{UNSPACED}]+|\d+|\S")
+"""What spaCy splits no further, except by its list of exceptions."""
 _GAP = re.compile(r"\s{2,}|[^\S ]")  # white space beyond one blank between words: spaCy makes tokens of it
 _WORD = re.compile(rf"[{UNSPACED}]{{1,2}}[^\w\s]*|[^\s{UNSPACED}]+")
 """A word between blanks; in scripts that are written without them, two characters and the marks behind."""
 _CHARACTERS_PER_TOKEN = 20  # a longer run is cut before spaCy reads it: base64, minified code
-_MANY_SIGNS = re.compile(r"(?:[^\w\s]|_){50,}")
+_NOT_SPACYS = re.compile(rf"(?P<signs>(?:[^\w\s{UNSPACED}]|_){{50,}})|[{UNSPACED}]+")
 """Signs beside each other, each of which is counted as a token: spaCy looks at all that are left for each one
-that it takes off, and so takes seconds for a line of a thousand."""
+that it takes off, and so takes seconds for a line of a thousand; and runs without blanks."""
 
 
 @cache
@@ -125,7 +127,8 @@ class Splitter:
         return self._max_tokens
 
     def counts(self, texts: Iterable[str]) -> list[int]:
-        """The number of spaCy tokens of each text; of many signs beside each other, each is one."""
+        """The number of spaCy tokens of each text; of many signs beside each other each is one, and in
+        scripts that are written without blanks two characters are."""
         with self._nlp.memory_zone():
             return [self._count(text) for text in texts]
 
@@ -212,12 +215,12 @@ class Splitter:
         ]
 
     def _tokenised(self, text: str) -> Iterator[tuple[int, range | Doc]]:
-        """(start, tokens) of each part of a text: spaCy's, or the numbers of signs beside each other."""
+        """(start, tokens) of each part of a text: spaCy's, or the places in it where our own begin."""
         position = 0
-        for signs in _MANY_SIGNS.finditer(text):
-            yield position, self._nlp.tokenizer(text[position : signs.start()])
-            yield signs.start(), range(signs.end() - signs.start())
-            position = signs.end()
+        for run in _NOT_SPACYS.finditer(text):
+            yield position, self._nlp.tokenizer(text[position : run.start()])
+            yield run.start(), range(0, run.end() - run.start(), 1 if run["signs"] else 2)
+            position = run.end() + text.startswith(" ", run.end())  # one blank between words is no token
         yield position, self._nlp.tokenizer(text[position:])
 
     def _bound(self, text: str) -> int:

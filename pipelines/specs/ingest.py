@@ -82,7 +82,7 @@ INGEST = StepSpec(
     settings="answermill.pipelines.config.job_file:Ingest",
     item="pages",
     code="answermill.pipelines.steps.ingest.ingest:STEP",
-    revision=13,
+    revision=14,
     files=(INPUTS,),
     is_main=True,
 )

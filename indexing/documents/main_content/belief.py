@@ -15,6 +15,7 @@ from collections.abc import Container, Iterable, Sequence
 
 from answermill.indexing.documents.main_content.blocks import Elements, TextBlock
 from answermill.indexing.documents.main_content.hints import ASIDE, HIDDEN, NOTE, Hint, Word
+from answermill.schemas.scripts import TERMINAL_SET
 
 HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _OPENERS = HEADINGS - {"h1"} | {"dt", "summary", "legend", "button"}
@@ -32,7 +33,7 @@ _ALIKE = {Hint.WIDGET: 0.1, Hint.SURROUNDING: 0.6, Hint.HIDDEN: 0.9}
 _PART = 0.1  # share of the prose that all parts but the largest have at the least
 _FEW_LINKS = 0.1  # share of an aside's bytes in links up to which it is a part of the text
 
-_END, _WIDE_END = ".!?…", "。！？।؟۔"  # with a blank after it, and without
+_END, _WIDE_END = ".!?…", TERMINAL_SET  # with a blank after it, and without
 TWO_SENTENCES = re.compile(
     rf"(?<!\W)[^\w{_END}]*+(?:[{_END}][^\w\s]*+\s\W*+\w)|(?<!\W)[^\w{_WIDE_END}]*+[{_WIDE_END}]\W*+\w"
 )

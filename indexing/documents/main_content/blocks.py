@@ -15,6 +15,7 @@ from typing import Any
 
 from answermill.indexing.documents.main_content.hints import NO_SIGNS, TAGS, Signs, signs_of
 from answermill.indexing.documents.main_content.markup import NAMING, shown_body
+from answermill.schemas.scripts import TERMINAL_SET
 
 _COMMENT = re.compile("<!--.*?-->", re.DOTALL)
 _TAG = re.compile("<(/?)([^\\s<>]+)([^<>]*)>([^<]*)")
@@ -33,7 +34,7 @@ _BLOCK_LEVEL = """
 _ELEMENTS = frozenset(_BLOCK_LEVEL.split())
 """All other elements are part of a block, but custom elements and buttons may be one."""
 _CONTROLS = re.compile(r' (?:href="#|aria-controls="|data-(?:bs-)?target="#)([^"]+)"')
-_SENTENCE = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]]*$")
+_SENTENCE = re.compile(rf"[.!?…{TERMINAL_SET}][\"'”’»)\]]*$")
 _SENTENCE_LINK = 80  # bytes in a link from which they may be a sentence
 _SIGNS = 20_000  # attributes whose signs are remembered
 

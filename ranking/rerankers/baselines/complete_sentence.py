@@ -14,7 +14,7 @@ from typing import ClassVar, Self
 from answermill.ranking.reranker import Resources, order_by
 from answermill.ranking.rerankers.baselines.same_answer import folded
 from answermill.schemas.ranked import CandidateKind, RankedList
-from answermill.schemas.scripts import TERMINALS, UNSPACED
+from answermill.schemas.scripts import TERMINAL_SET, UNSPACED
 
 LEAST_WORDS = 3
 LONG = 12
@@ -23,7 +23,7 @@ before a formula."""
 _FOOTNOTES = r"(\[[^\[\]]{1,30}\]|:\d[\d–-]*|<ref\b[^>]*>)*"
 """[12], [citation needed]; or :74, the page number of Wikipedia's templates."""
 _CLOSING = "\"'”’»“«)\\]}」』）】》〉〕］｣"
-_END = re.compile(f"[.!?…{re.escape(''.join(sorted(TERMINALS)))}][{_CLOSING}]*{_FOOTNOTES}$")
+_END = re.compile(f"[.!?…{TERMINAL_SET}][{_CLOSING}]*{_FOOTNOTES}$")
 _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 

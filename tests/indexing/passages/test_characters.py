@@ -22,7 +22,23 @@ from answermill.indexing.passages.sentences import decisions, sentence_spans
 from answermill.schemas.scripts import UNSPACED as UNSPACED_LETTERS
 
 SPLITTER = Splitter()
-PIECES = ["Go", "cannot", "id", "7", "3.5", "né", "½", "𝟙x", "中文。", "_a_", *"  \n\u00a0.!", "  ", "Dr."]
+PIECES = [
+    "Go",
+    "cannot",
+    "id",
+    "7",
+    "3.5",
+    "né",
+    "½",
+    "𝟙x",
+    "中文。",
+    "中文字cannot",
+    "ไทย฿",
+    "_a_",
+    *"  \n\u00a0.!",
+    "  ",
+    "Dr.",
+]
 TEXTS = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=30).map("".join)
 
 

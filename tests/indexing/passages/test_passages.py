@@ -78,6 +78,7 @@ def without_spaces(texts: list[str]) -> str:
 @given(TEXTS, st.sampled_from([(200, 100, "sentences"), (10, 5, "sentences"), (20, 7, "dpr")]))
 @example("x" * 5_000 + " y", (10, 5, "sentences"))
 @example("a.b!c? " * 400, (10, 5, "sentences"))
+@example("漢 cannot漢字 a" * 40 + "ไทย฿" * 40, (10, 5, "sentences"))
 @example("cannot gonna dont " * 30, (10, 5, "sentences"))
 def test_every_text_is_cut_into_exact_disjoint_spans_of_bounded_length(
     text: str, cutting: tuple[int, int, str]
@@ -176,6 +177,29 @@ def test_two_characters_are_a_word_in_scripts_without_blanks(mode: str, language
     *lengths, last = [sum(map(str.isalpha, passage.text)) for passage in passages]
     assert len(lengths) > 5 and all(170 <= length <= 220 for length in lengths) and last <= 220
     assert without_spaces([passage.text for passage in passages]) == without_spaces([text])
+
+
+@pytest.mark.parametrize(
+    ("language", "phrase"),
+    [("zh", "北京是中国的首都，有很多人，"), ("th", "กรุงเทพเป็นเมืองหลวงของไทย ")],
+)
+def test_a_text_without_ends_of_sentences_or_blanks_is_cut_into_pieces_of_200_tokens(
+    language: str, phrase: str
+) -> None:
+    text = phrase * 100
+    sentences = splitter().sentences("d", text, language)
+    *lengths, _ = [len(sentence.text) for sentence in sentences]
+    assert len(lengths) >= 3 and all(330 <= length <= 410 for length in lengths)
+    assert without_spaces([sentence.text for sentence in sentences]) == without_spaces([text])
+    if phrase.endswith(" "):
+        assert all(sentence.text.startswith("กรุงเทพ") for sentence in sentences)
+    assert max(splitter().counts([sentence.text for sentence in sentences])) <= 200
+
+
+def test_two_characters_are_a_token_in_scripts_without_blanks() -> None:
+    texts = ["東京は日本", "東京 is a 日本 word", "漢cannot字", "๑฿ 漢漢", "漢 字"]
+    assert splitter().counts(texts) == [3, 5, 4, 3, 2]
+    assert [splitter()._bound(text) for text in texts] == [3, 5, 4, 3, 2]
 
 
 def test_a_passage_carries_its_page_and_its_place() -> None:

@@ -79,7 +79,17 @@ def test_what_fills_a_slot_takes_the_place_of_the_slots_and_shadow_roots_in_it()
 
 
 @pytest.mark.parametrize(
-    "text", ["It ended. One", "It ended! ” One", ". . . 5", "来た。帰った", "आया। वह", "a.b 。c"]
+    "text",
+    [
+        "It ended. One",
+        "It ended! ” One",
+        ". . . 5",
+        "来た。帰った",
+        "आया। वह",
+        "եկավ։ Նա",
+        "ሄደ።እሱ",
+        "a.b 。c",
+    ],
 )
 def test_a_mark_between_words_may_end_a_sentence(text: str) -> None:
     assert TWO_SENTENCES.search(text)
