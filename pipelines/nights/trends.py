@@ -157,14 +157,16 @@ def table(figures: Sequence[RunFigures]) -> Iterator[str]:
 
 
 def _cell(value: float | None, change: float | None) -> str:
-    """A figure, with its change if that is not nothing.
+    """A figure, with its change if that is not nothing; one that grew tenfold or more says how many times.
 
-    >>> _cell(1200, 0.2), _cell(1200, 0.0), _cell(None, None)
-    ('1,200 +20.0%', '1,200', '–')
+    >>> _cell(1200, 0.2), _cell(1200, 0.0), _cell(None, None), _cell(46000, 354.0)
+    ('1,200 +20.0%', '1,200', '–', '46,000 ×355')
     """
     if value is None:
         return "–"
     shown = "" if change is None or f"{change:+.1%}"[1:] == "0.0%" else f" {change:+.1%}"
+    if change is not None and change >= 9:
+        shown = f" ×{1 + change:,.0f}"
     return f"{value:,.0f}{shown}"
 
 

@@ -17,7 +17,7 @@ from answermill.files.parquet_files import DAMAGE, open_parquet, raise_unless_da
 from answermill.files.remote import as_path
 from answermill.files.store import fetch
 from answermill.pipelines.data.formats.format import Form
-from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
 from answermill.pipelines.learn.evaluate.evaluate import Evaluation, evaluate
 from answermill.pipelines.learn.evaluate.reference_labels import texts_of
 from answermill.pipelines.runs.shown import Shown
@@ -72,7 +72,7 @@ class Compared(Shown):
             "B - A with its 95 % bootstrap interval; p of a paired randomisation test, and Wilcoxon's; "
             "Spearman's ρ"
         )
-        yield f"protocol {self.protocol}, {self.questions:,} questions; {legend}"
+        yield f"protocol {self.protocol}, {counted(self.questions, 'question')}; {legend}"
         yield ""
         heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses", "Wilcoxon", "ρ", "p of ρ")
         yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
@@ -87,7 +87,7 @@ class Compared(Shown):
             flips = [flip for flip in self.flips if flip.gained is gained]
             if flips:
                 yield ""
-                yield f"{len(flips):,} questions {change} at {FLIPS_BY}" + (
+                yield f"{counted(len(flips), 'question')} {change} at {FLIPS_BY}" + (
                     f", the first {show}:" if len(flips) > show else ":"
                 )
                 for flip in flips[:show]:

@@ -129,9 +129,8 @@ class Evaluation(Shown):
         questions = meaning.get(
             self.protocol, "as the field's posted code: same text is one question, ties fall to the correct"
         )
-        yield (
-            f"protocol {self.protocol} ({questions}): {self.kept:,} questions kept, {self.dropped:,} dropped"
-        )
+        kept = counted(self.kept, "question")
+        yield f"protocol {self.protocol} ({questions}): {kept} kept, {self.dropped:,} dropped"
 
         if self.unknown_questions:
             ending = "has no label and is" if self.unknown_questions == 1 else "have no label and are"
@@ -140,7 +139,8 @@ class Evaluation(Shown):
             yield f"{self.empty_questions:,} of the questions kept have no score and count 0"
         if self.missing:
             correct = f"{self.missing_correct:,} of them correct"
-            yield f"{self.missing:,} judged candidates have no score, {correct}: they count as not found"
+            missing = counted(self.missing, "judged candidate")
+            yield f"{missing} without a score, {correct}: they count as not found"
 
         if self.unjudged["all"]:
             shares = ", ".join(

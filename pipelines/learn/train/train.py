@@ -25,7 +25,15 @@ from answermill.pipelines.data.formats.format import TableForm
 from answermill.pipelines.data.inputs.columns import Columns
 from answermill.pipelines.data.inputs.tables import passage_rows
 from answermill.pipelines.data.inputs.text_lines import lines
-from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, SETTINGS, JobError, check_file, setting_error
+from answermill.pipelines.errors import (
+    BAD_DATA,
+    OUTPUT_EXISTS,
+    SETTINGS,
+    JobError,
+    check_file,
+    counted,
+    setting_error,
+)
 from answermill.pipelines.learn.train.curves import EVENTS, tensorboard, write_curves
 from answermill.pipelines.learn.train.teachers import table_file, teach
 from answermill.pipelines.learn.train.training_card import CARD, card, without_folders
@@ -301,8 +309,8 @@ def _texts(file: Path) -> Iterator[str]:
 def _sizes(files: Sequence[str], questions: Sequence[Sequence[LabelledCandidate | LabelledPassage]]) -> str:
     answered = sum(any(row.label for row in rows) for rows in questions)
     return (
-        f"{', '.join(files)}: {len(questions):,} questions, {answered:,} answered, "
-        f"{sum(map(len, questions)):,} candidates"
+        f"{', '.join(files)}: {counted(len(questions), 'question')}, {answered:,} answered, "
+        f"{counted(sum(map(len, questions)), 'candidate')}"
     )
 
 

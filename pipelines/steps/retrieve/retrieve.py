@@ -261,10 +261,10 @@ def summary(run: Path) -> str:
         questions = f"{counts.questions_given:,} given = {questions} + {counts.rejects:,} rejects ({reasons})"
     if counts.questions_numbered:
         questions += " (their ids are line numbers)"
-    hits = f"{counts.hits:,} passages ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
+    hits = f"{counted(counts.hits, 'passage')} ({counts.bm25:,} by BM25, {counts.dense:,} by dense)"
     times = (("BM25", counts.bm25_ms), ("dense", counts.dense_ms))
     speed = ", ".join(f"{name} {1000 * counts.questions / ms:,.0f} questions/s" for name, ms in times if ms)
-    nothing = f"{counts.without_hits:,} questions found none"
+    nothing = f"{counted(counts.without_hits, 'question')} found none"
     return f"retrieve   {questions}, {hits}; {nothing}{f'; {speed}' if speed else ''}"
 
 

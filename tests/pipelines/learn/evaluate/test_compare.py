@@ -54,7 +54,7 @@ def test_differences_wins_and_the_flipped_questions_with_their_texts(sides):
 
     said = "\n".join(comparison.lines(show=1))
     assert (
-        "1 questions lost at P@1:" in said
+        "1 question lost at P@1:" in said
         and "2 questions gained at P@1, the first 1:" in said
         and "Who sang it?" in said
     )

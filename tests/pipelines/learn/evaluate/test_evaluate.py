@@ -152,7 +152,7 @@ def test_missing_candidates_count_as_not_found_and_are_reported(tmp_path):
     assert (evaluation.missing, evaluation.missing_correct, evaluation.empty_questions) == (3, 2, 1)
     assert percent(evaluation, "MAP")[0] == 25.0  # (1/2 + 0) / 2
     said = "\n".join(evaluation.lines())
-    assert "3 judged candidates have no score, 2 of them correct" in said
+    assert "3 judged candidates without a score, 2 of them correct" in said
     assert "1 of the questions kept have no score and count 0" in said
 
 

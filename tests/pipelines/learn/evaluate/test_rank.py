@@ -112,5 +112,5 @@ def test_a_pruned_cascade_is_measured_and_what_it_drops_is_not_found(tmp_path, c
             ]
         )
 
-    assert e.value.code == 0 and "18 judged candidates have no score" in capsys.readouterr().out
+    assert e.value.code == 0 and "18 judged candidates without a score" in capsys.readouterr().out
     assert json.loads((tmp_path / "figures.json").read_text())["candidates_missing"] == 18
