@@ -3,14 +3,14 @@ within its shard.
 
 A block's file is named by the digest of all that decides its content, and a block is always computed as a
 whole. So kept and computed arrays are the same, and several builds of one shard may share the folder. A block
-that cannot be read, such as a damaged file, is computed again: numpy's .npz holds a checksum of each array.
+whose file is damaged is computed again: the file begins with the digest of the rest.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import numpy.typing as npt
 from answermill.files.atomic_files import replacing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
+_DIGEST = 32  # bytes
 
 
 class KeptBlocks:
@@ -39,7 +40,7 @@ class KeptBlocks:
             return compute()
 
         name = hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:32]
-        file = self._folder / f"{name}.npz"
+        file = self._folder / f"{name}.block"
         self._files.append(file)
         arrays = _read(file)
         if arrays is not None:
@@ -47,8 +48,10 @@ class KeptBlocks:
             return arrays
 
         arrays = compute()
-        with replacing(file) as temporary, temporary.open("wb") as opened:
-            np.savez(opened, allow_pickle=False, **arrays)
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, **arrays)
+        with replacing(file) as temporary:
+            temporary.write_bytes(hashlib.sha256(content.getbuffer()).digest() + content.getbuffer())
         return arrays
 
     def delete(self) -> None:
@@ -60,7 +63,12 @@ class KeptBlocks:
 def _read(file: Path) -> Arrays | None:
     """A file's arrays; None if it is not there or damaged."""
     try:
-        with np.load(file, allow_pickle=False) as arrays:
-            return dict(arrays)
-    except (FileNotFoundError, EOFError, ValueError, zipfile.BadZipFile):
+        content = file.read_bytes()
+    except FileNotFoundError:
         return None
+
+    digest, packed = content[:_DIGEST], content[_DIGEST:]
+    if hashlib.sha256(packed).digest() != digest:
+        return None
+    with np.load(io.BytesIO(packed), allow_pickle=False) as arrays:
+        return dict(arrays)

@@ -154,10 +154,13 @@ def test_a_damaged_block_is_computed_again(undisturbed: dict[str, str], tmp_path
         build(tmp_path / "shard", tmp_path / "kept", Vectors(before=stop_at(4)), Codes())
     blocks = sorted((tmp_path / "kept").iterdir())
     assert len(blocks) == 8
-    for n, block in enumerate(blocks):
+    for place, block in zip((0, 40, 120, 300, -300, -30, None, 20), blocks, strict=True):
         content = bytearray(block.read_bytes())
-        content[300] ^= 1  # within the first array
-        block.write_bytes(content if n % 2 else content[:200])
+        if place is None:
+            content = content[:200]
+        else:
+            content[place] ^= 1
+        block.write_bytes(content)
     encoder = Vectors()
     build(tmp_path / "shard", tmp_path / "kept", encoder, Codes())
     assert encoder.calls == 5
