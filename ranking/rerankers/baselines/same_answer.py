@@ -7,7 +7,8 @@ each group alone, so no chain of near texts joins two that are far apart. The sc
 its group's pages, for a blend to weigh.
 
 Every near text is found, without comparing all: of a text's pairs of words only the rarest of the list are
-looked up, as many as a near text must share one with (prefix filtering; Chaudhuri et al., ICDE 2006).
+looked up, as many as a near text must share one with (prefix filtering; Chaudhuri et al., ICDE 2006). A
+text of one word has no pair that a longer one could share: it is found by the word that is most of that text.
 """
 
 from __future__ import annotations
@@ -79,6 +80,16 @@ class ComparedText:
         """Number of its pairs, however chosen, of which a near text has at least one."""
         return floor((1 - SIMILARITY) * len(self.pairs) + _ROUNDING) + 1
 
+    @property
+    def core(self) -> str:
+        """The word that is most of the text, so that alone it says the same; '' if none is.
+
+        >>> [ComparedText.of(text).core for text in ("The Mississippi.", "The river.")]
+        ['mississippi', '']
+        """
+        longest = max(self.folded.split(), key=len, default="")
+        return longest if len(longest) >= INSIDE * len(self.folded) else ""
+
     def says_the_same(self, other: ComparedText) -> bool:
         """True for two different folded texts that say the same."""
         short, long = sorted((self.folded, other.folded), key=len)
@@ -126,6 +137,7 @@ def _first(texts: Sequence[ComparedText]) -> list[int]:
 
     index = defaultdict[str, list[int]](list)  # pair → first texts of groups that have it
     rarest = defaultdict[str, list[int]](list)  # pair → first texts of groups whose rarest it is
+    cores = defaultdict[str, list[int]](list)  # word → first texts of groups that it is most of
     result = []
     for n, text in enumerate(texts):
         shared = sorted((pair for pair in text.pairs if common[pair] > 1), key=lambda p: (common[p], p))
@@ -136,11 +148,15 @@ def _first(texts: Sequence[ComparedText]) -> list[int]:
         alone = len(text.pairs) - len(shared)
         near = {first for pair in shared[: max(0, least - alone)] for first in index.get(pair, ())}
         near |= {first for pair in shared for first in rarest.get(pair, ())}
+        core = text.core
+        near.update(cores.get(core, ()))
 
         first = next((first for first in sorted(near) if text.says_the_same(texts[first])), n)
         if first == n:
             for pair in shared:
                 index[pair].append(n)
+            if core:
+                cores[core].append(n)
             if not alone:
                 rarest[shared[0]].append(n)
         result.append(first)

@@ -25,6 +25,7 @@ LONG = "the bridge over the river was opened by the mayor on a rainy day in"
         ("He said: “It is 3.5 km.”", "He said it is 3 5 km"),
         ("巴黎是法国的首都。", "巴黎是法国的首都"),
         ("It was opened in 1932.", "It was opened in 1932, to surprise."),  # inside
+        ("The Mississippi.", "Mississippi"),  # of one word
         (f"{LONG} May 1932.", f"{LONG} early May 1932."),  # near, with all names and numbers of one
     ],
 )
@@ -65,7 +66,7 @@ def test_later_texts_change_no_group_before_them() -> None:
         assert groups(texts)[:n] == groups(texts[:n])
 
 
-SOME = ["aa", "bb", "cc", "dd", "Ee", "7", "8", "ee"]
+SOME = ["aa", "bb", "cc", "dd", "Ee", "7", "8", "ee", "Constantinople"]
 WORDS = st.lists(st.sampled_from(SOME), min_size=1, max_size=9).map(" ".join)
 
 
