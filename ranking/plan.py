@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,8 @@ from types import MappingProxyType
 import numpy as np
 
 from answermill.ranking.entry import StageBefore, StageSettings, decisive_settings, defaults
-from answermill.ranking.reranker import Reranker, check_finite, naming
+from answermill.ranking.reranker import Reranker, check_finite, naming, order_by, rounded
+from answermill.schemas.corpus import Sentence
 from answermill.schemas.plug_ins import running
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList, ScoredCandidate
 
@@ -126,6 +127,29 @@ def to_sentences(ranked: RankedList) -> RankedList:
             if passage_id == candidate.candidate_id:
                 candidates.append(candidate.of_sentence(sentence, position))
     return RankedList(ranked.question, tuple(candidates))
+
+
+def order_extracted(
+    ranked: RankedList, extracted: Iterable[tuple[Candidate, Sentence, float]], stage: str
+) -> RankedList:
+    """The sentences that a stage extracts from the passages of a list, ordered by their scores.
+
+    `extracted`: each passage, its sentence, and the score of that. A sentence of two passages is taken from
+    the one in which its score, rounded as it is published, is higher, or from the earlier one.
+    """
+    positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
+    best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
+    for passage, sentence, exact in extracted:
+        (score,) = rounded([exact]).tolist()
+        known = best.get(sentence.sentence_id)
+        if known is None or score > known[1]:
+            best[sentence.sentence_id] = (
+                passage.of_sentence(sentence, positions[sentence.sentence_id]),
+                score,
+            )
+
+    sentences = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
+    return order_by(sentences, [score for _, score in best.values()], stage)
 
 
 def to_passages(ranked: RankedList) -> RankedList:

@@ -136,7 +136,7 @@ class ScoredCandidate(Record):
     question: str = column(pa.string(), "Question.text")
     unit: str = column(pa.string(), "'passage' or 'sentence'")
     candidate_id: str = column(pa.string(), "passage_id or sentence_id")
-    passage_id: str = column(pa.string(), "best ranked retrieved passage that holds it")
+    passage_id: str = column(pa.string(), "passage it was scored in, or the best retrieved")
     doc_id: str = column(pa.string(), "Document.doc_id")
     url: str = column(pa.string(), "Document.url")
     title: str = column(pa.string(), "Document.title")
@@ -180,7 +180,7 @@ class OtherAnswer(Record):
     title: str = column(pa.string(), "Document.title")
     url: str = column(pa.string(), "Document.url")
     candidate_id: str = column(pa.string(), "passage_id or sentence_id")
-    passage_id: str = column(pa.string(), "best ranked retrieved passage that holds it")
+    passage_id: str = column(pa.string(), "passage it was scored in, or the best retrieved")
     doc_id: str = column(pa.string(), "Document.doc_id")
     start: int = column(pa.int64(), "code point of Document.text at which it starts")
     end: int = column(pa.int64(), "code point after its last")
@@ -215,7 +215,9 @@ class Answer(Record):
     title: str | None = column(pa.string(), "Document.title", default=None)
     url: str | None = column(pa.string(), "Document.url", default=None)
     candidate_id: str | None = column(pa.string(), "passage_id or sentence_id", default=None)
-    passage_id: str | None = column(pa.string(), "best ranked retrieved passage that holds it", default=None)
+    passage_id: str | None = column(
+        pa.string(), "passage it was scored in, or the best retrieved", default=None
+    )
     doc_id: str | None = column(pa.string(), "Document.doc_id", default=None)
     start: int | None = column(pa.int64(), "code point of Document.text at which it starts", default=None)
     end: int | None = column(pa.int64(), "code point after its last", default=None)

@@ -136,7 +136,7 @@ RERANK = StepSpec(
     reads=("retrieved",),
     item="candidates",
     code="answermill.pipelines.steps.rerank.rerank:STEP",
-    revision=11,
+    revision=12,
     units_stand_alone=True,
     is_main=True,
 )

@@ -10,14 +10,15 @@ threshold no answer is returned. The paper has no such rule.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import ClassVar, Self
 
 import numpy as np
 
 from answermill.ranking.evaluation.calibration import UNCALIBRATED, Calibration
 from answermill.ranking.lists import ranked_passages
-from answermill.ranking.plan import to_passages, to_sentences
-from answermill.ranking.reranker import Resources, check_finite, order_by
+from answermill.ranking.plan import order_extracted, to_passages
+from answermill.ranking.reranker import Resources, check_finite, order_by, rounded
 from answermill.ranking.rerankers.peasi import EXTRACTOR, IN_PLACE, PASSAGE_RERANKER, ExtractorStage, Score
 from answermill.ranking.rerankers.peasi.answer_logit import answer_logit
 from answermill.ranking.rerankers.peasi.passage_reader import AskedPassage, PassageReader, per_list
@@ -114,11 +115,7 @@ class SentenceExtractor:
         self, ranked: RankedList, sentence: Ints, log_p: Floats, passage_logits: Floats | None
     ) -> RankedList:
         """Candidates of the extracted sentences, given by number in each passage. `passage_logits`: logits of
-        p(q, p) that were computed with them.
-
-        A sentence that is the best of two passages is taken from the one in which it scores higher, or from
-        the earlier one.
-        """
+        p(q, p) that were computed with them."""
         # Checked before a threshold or a better passage could drop such a score.
         check_finite(ranked, log_p if passage_logits is None else log_p + passage_logits, self.name)
         answered = np.flatnonzero(sentence >= 0)  # passages that have an eligible sentence
@@ -128,20 +125,15 @@ class SentenceExtractor:
             log_p[answered],
         )
 
-        positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
-        best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
-        for n, score, confidence in zip(answered, scores.tolist(), confidences.tolist(), strict=True):
-            chosen = ranked.candidates[n].hit.passage.sentences[sentence[n]]
-            known = best.get(chosen.sentence_id)
-            if (known is None or score > known[1]) and confidence >= (self._threshold or 0.0):
-                position = positions[chosen.sentence_id]
-                best[chosen.sentence_id] = (
-                    ranked.candidates[n].of_sentence(chosen, position),
-                    score,
-                )
-
-        answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
-        return order_by(answers, [score for _, score in best.values()], self.name)
+        # As published: what is shown as the threshold passes it.
+        is_sure = rounded(confidences) >= (self._threshold or 0.0)
+        extracted = [
+            (passage, passage.hit.passage.sentences[sentence[n]], score)
+            for passage, n, score in compress(
+                zip(passages, answered, scores.tolist(), strict=True), is_sure.tolist()
+            )
+        ]
+        return order_extracted(ranked, extracted, self.name)
 
     def _stage_scores(self, passages: Sequence[Candidate]) -> Floats | None:
         """Scores by `peasi.pr`; None if it has not scored all passages."""

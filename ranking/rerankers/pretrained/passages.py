@@ -13,13 +13,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from answermill.ranking.plan import to_sentences
+from answermill.ranking.plan import order_extracted
 from answermill.ranking.reranker import check_finite, order_by, rounded
 from answermill.ranking.rerankers.pretrained.pair_scorers import PairScorer
 from answermill.ranking.rerankers.pretrained.sequence_classifier import CrossEncoder
 from answermill.ranking.transformer.packing import whole_windows
 from answermill.schemas.corpus import Passage
-from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
+from answermill.schemas.ranked import CandidateKind, RankedList
 
 
 class Window(NamedTuple):
@@ -97,8 +97,7 @@ class WindowExtractor(PassageCrossEncoder):
     """Extractor of the sentence with which a passage's best window begins; its score is the window's.
 
     A sentence that an earlier stage has dropped is read, but not extracted: the first of the others stands
-    for its window. A sentence that is extracted from two passages is taken from the one in which it scores
-    higher, or from the earlier one.
+    for its window.
     """
 
     writes: ClassVar[CandidateKind] = "sentence"
@@ -108,9 +107,7 @@ class WindowExtractor(PassageCrossEncoder):
 
     def _extracted(self, ranked: RankedList, read: Sequence[tuple[list[Window], list[float]]]) -> RankedList:
         check_finite(ranked, np.array([max(scores) for _, scores in read]), self.name)
-        positions = {c.candidate_id: c.position for c in to_sentences(ranked).candidates}
-
-        best: dict[str, tuple[Candidate, float]] = {}  # sentence id → candidate and score
+        extracted = []
         for candidate, (split, scores) in zip(ranked.candidates, read, strict=True):
             eligible = {sentence.sentence_id for sentence in candidate.sentences}
             inside = candidate.hit.passage.sentences
@@ -120,14 +117,8 @@ class WindowExtractor(PassageCrossEncoder):
                 if (number := next((n for n in window.numbers if inside[n].sentence_id in eligible), None))
                 is not None
             ]
-            if not firsts:
-                continue
+            if firsts:
+                score, sentence = max(firsts, key=lambda pair: pair[0])  # of equal windows the first
+                extracted.append((candidate, sentence, score))
 
-            score, sentence = max(firsts, key=lambda pair: pair[0])  # of equal windows the first
-            if sentence.sentence_id not in best or score > best[sentence.sentence_id][1]:
-                position = positions[sentence.sentence_id]
-                extracted = candidate.of_sentence(sentence, position)
-                best[sentence.sentence_id] = extracted, score
-
-        answers = RankedList(ranked.question, tuple(candidate for candidate, _ in best.values()))
-        return order_by(answers, [score for _, score in best.values()], self.name)
+        return order_extracted(ranked, extracted, self.name)

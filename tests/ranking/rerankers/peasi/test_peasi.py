@@ -526,6 +526,22 @@ def test_below_the_threshold_nothing_is_returned() -> None:
     assert SentenceExtractor(peasi, tokeniser(), 0.0).rerank([by_pr]) == [everything]
 
 
+def test_scores_that_are_published_as_equal_are_equal_to_the_extractor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The earlier passage gives a sentence of two, and what is published as the threshold passes it."""
+    came = ranked(passage("p0", "comet", ids=["s"]), passage("p1", "comet", ids=["s"]))
+
+    def unrounded(*_: object) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([0.5 - 2e-8, 0.5 - 1e-8]), np.array([0.5 - 2e-8, 0.5 - 1e-8])
+
+    monkeypatch.setattr(SentenceExtractor, "_scores", unrounded)
+    (left,) = SentenceExtractor(model("mtl1"), tokeniser(), 0.5).rerank([came])
+    assert [(c.hit.passage.passage_id, c.candidate_id, c.score) for c in left.candidates] == [
+        ("p0", "s", 0.5)
+    ]
+
+
 def test_a_threshold_comes_with_its_stage(tmp_path: Path) -> None:
     save(tmp_path, model("mtl1"), tokeniser())
     (by_pr,) = load_reranker("peasi.pr", tmp_path).rerank(random_lists(4))
