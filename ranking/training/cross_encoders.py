@@ -191,7 +191,7 @@ class PairTask:
         if batch.exit is not None:
             return self._exit_loss(self.model.outputs(batch.tokens, batch.exit, stop), batch)
         *early, last = self.model.all_outputs(batch.tokens, stop)
-        weight, teacher = self._options.self_distillation, torch.stack(last).mean(0).detach()
+        weight, teacher = self._options.self_distillation, self.model.score(last).detach()
         loss = self._exit_loss(last, batch)
         for (logits,) in early:
             loss = loss + (1 - weight) * self._exit_loss([logits], batch)

@@ -30,7 +30,6 @@ from answermill.ranking.transformer.classifier import (
     Classifier,
     ClassifierHead,
     HeadName,
-    LinearHead,
     PublishedHead,
     classified,
     head_name,
@@ -114,13 +113,16 @@ class CascadeModel(nn.Module):
     def logits(self, hidden: Tensor, tokens: Packed, exit: int) -> list[Tensor]:
         """Logits of each classifier at an exit, one per text [texts], from the encodings of `run` [n, d]."""
         classifier, hidden = cast(ClassifierHead, self.classifiers[exit]), self.encoder.normalised(hidden)
-        pooling = classifier.pooling if isinstance(classifier, LinearHead) else self.reading.pooling
-        return [classified(classifier, hidden, tokens, pooling)]
+        return [classified(classifier, hidden, tokens, self.reading.pooling)]
 
     def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
         """Scores [texts] at an exit, from the encodings of `run` [n, d]."""
-        (logits,) = self.logits(hidden, tokens, exit)
-        return logits
+        return self.score(self.logits(hidden, tokens, exit))
+
+    def score(self, logits: Sequence[Tensor]) -> Tensor:
+        """Scores [texts] from the logits of an exit's classifiers."""
+        (only,) = logits
+        return only
 
     def classifier_parameters(self) -> Iterator[nn.Parameter]:
         """Parameters of all classifiers."""

@@ -155,8 +155,8 @@ class MultiHeadModel(CascadeModel):
             )
         return outputs
 
-    def classify(self, hidden: Tensor, tokens: Packed, exit: int) -> Tensor:
-        return averaged(torch.stack(self.logits(hidden, tokens, exit), 1), self.average)
+    def score(self, logits: Sequence[Tensor]) -> Tensor:
+        return averaged(torch.stack(list(logits), 1), self.average)
 
     def classifier_parameters(self) -> Iterator[nn.Parameter]:
         yield from self.classifiers.parameters()
