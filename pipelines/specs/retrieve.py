@@ -82,7 +82,7 @@ RETRIEVE = StepSpec(
     reads=("shards",),
     item="questions",
     code="answermill.pipelines.steps.retrieve.retrieve:STEP",
-    revision=7,
+    revision=8,
     units_stand_alone=True,
     is_main=True,
 )

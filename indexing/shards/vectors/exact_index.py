@@ -19,8 +19,9 @@ SCORE_DECIMALS = 6
 """A score is summed in float64 and rounded here, so equal vectors tie whichever shard they are in."""
 AT_ONCE = 8
 """Questions from which one product of matrices takes less time than a product for each."""
+_PART = 65_536  # rows of a pass over all vectors
 _SLACK = 32  # hits fetched beyond the depth, to see whether the last one is tied with more
-_NOISE = 1e-5  # upper bound of the relative error of sums in float32, in whatever order they are added
+_NOISE = 1e-5  # bound of a float32 sum's error, as a share of the two vectors' lengths, in whatever order
 
 Vectors = npt.NDArray[np.float32]
 Scores = npt.NDArray[np.float64]
@@ -121,6 +122,13 @@ class DenseIndex:
         """[rows]: False where a row is gone."""
         return live_rows(self.rows, self.gone)
 
+    @cached_property
+    def longest(self) -> float:
+        """Length of the longest vector."""
+        parts = np.array_split(self.vectors, -(-self.rows // _PART) or 1)
+        squares = (np.einsum("ij,ij->i", part, part).max(initial=0.0) for part in parts)
+        return float(np.sqrt(max(squares)))
+
     @property
     def rows(self) -> int:
         return len(self.vectors)
@@ -156,7 +164,7 @@ class DenseIndex:
             order = np.lexsort((own, -scores))
             own, scores = own[order], scores[order]
 
-            noise = _NOISE * max(1.0, abs(float(sums[0])))
+            noise = _NOISE * float(np.linalg.norm(question)) * self.longest
             is_sure = len(own) >= depth and sums[-1] + noise < scores[depth - 1]
             if len(rows) == self.rows or is_sure:
                 break

@@ -6,7 +6,12 @@ import faiss
 import numpy as np
 import pytest
 
-from answermill.indexing.shards.vectors.exact_index import AT_ONCE, DenseIndex, DenseWriter
+from answermill.indexing.shards.vectors.exact_index import (
+    AT_ONCE,
+    DenseIndex,
+    DenseWriter,
+    exact_scores,
+)
 
 
 def index_of(vectors: np.ndarray, folder: Path) -> DenseIndex:
@@ -61,6 +66,21 @@ def test_rows_that_are_gone_are_as_if_they_had_never_been(tmp_path: Path) -> Non
         wanted = index_of(vectors[left], tmp_path).search(questions, 30)
         for (rows, scores), (own, own_scores) in zip(index.search(questions, 30), wanted, strict=True):
             assert rows.tolist() == left[own].tolist() and scores.tolist() == own_scores.tolist()
+
+
+def test_long_vectors_that_are_nearly_at_right_angles_to_the_question_are_found(tmp_path: Path) -> None:
+    """Their sums in float32 are small, and as wrong as those of large ones."""
+    random = np.random.default_rng(0)
+    centre, side = random.standard_normal((2, 384))
+    side -= centre * (centre @ side) / (centre @ centre)
+    vectors = (30 * centre + 1e-4 * random.standard_normal((20_000, 384))).astype(np.float32)
+    question = (30 * side + 1e-4 * random.standard_normal((1, 384))).astype(np.float32)
+
+    exact = exact_scores(vectors, question[0])
+    best = np.lexsort((np.arange(len(vectors)), -exact))[:10]
+    for index in (index_of(vectors, tmp_path), DenseIndex.by_torch(vectors, "cpu")):
+        ((rows, scores),) = index.search(question, 10)
+        assert rows[:10].tolist() == best.tolist() and scores[:10].tolist() == exact[best].tolist()
 
 
 def test_an_empty_index_finds_nothing(tmp_path: Path) -> None:
