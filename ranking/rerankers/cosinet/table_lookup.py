@@ -124,13 +124,20 @@ class Relatedness:
         filled[: len(words)] = words
         filled[filled >= len(self._table)] = 0
         question_rows = np.where(question < len(self._table), question, 0)
-        question_vectors = torch.from_numpy(self._table[question_rows] / self._lengths[question_rows, None])
-        vectors = torch.from_numpy(
-            self._table.take(filled, axis=0).reshape(-1, PRODUCT_WORDS, self._table.shape[1])
-        )
-        products = (vectors @ question_vectors.T).view(len(filled), len(question)).numpy()
+        question_vectors = self._aligned(question_rows) / torch.from_numpy(self._lengths[question_rows, None])
+        # One by one: PyTorch makes one product of all of them, whose shape would depend on the list.
+        parts = self._aligned(filled).split(PRODUCT_WORDS)
+        products = torch.cat([part @ question_vectors.T for part in parts]).numpy()
         cos: Singles = products / self._lengths[filled, None]
         return cos[: len(words)]
+
+    def _aligned(self, rows: Ints | Rows) -> Tensor:
+        """The vectors of rows, filled up with zeros so that each begins at a multiple of 64 bytes: how a
+        product is summed depends on where a vector begins."""
+        d = self._table.shape[1]
+        vectors = torch.zeros(len(rows), -d // 16 * -16)
+        vectors[:, :d] = torch.from_numpy(self._table.take(rows, axis=0))
+        return vectors
 
 
 def _distinct(rows: Rows, owner: Ints) -> tuple[Rows, Ints, Ints]:

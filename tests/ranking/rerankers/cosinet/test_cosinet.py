@@ -188,11 +188,12 @@ def test_the_same_unknown_word_in_both_texts_counts() -> None:
     assert abs(same - other) > 1e-3
 
 
+@pytest.mark.parametrize("d", [25, 50, 300])
 def test_a_look_up_score_depends_neither_on_batch_mates_nor_on_blocks(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, d: int
 ) -> None:
     # Real sizes: the kernels of the library are what is tried.
-    model = model_of("pointwise", d=300, filters=300)
+    model = model_of("pointwise", d=d, filters=300)
     lists = random_lists([40, 3, 17])
     expected = look_up(model).scores(lists)
     fast = look_up(model)
