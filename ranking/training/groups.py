@@ -123,7 +123,7 @@ def cut(lengths: Ints, order: Ints, steps: int, random: np.random.Generator) -> 
 
     # Within a pool texts of like length meet.
     by_length = order[np.lexsort((lengths[order], pool))]
-    edges = np.searchsorted(np.cumsum(lengths[by_length]), per_batch * np.arange(1, steps))
+    edges = np.searchsorted(np.cumsum(lengths[by_length]), per_batch * np.arange(1, steps), side="right")
     batches = np.split(by_length, edges)
     return [batches[n] for n in random.permutation(len(batches))]
 

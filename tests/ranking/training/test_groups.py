@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel
+from answermill.ranking.rerankers.multihead.multihead import MultiHeadModel
 from answermill.ranking.training.cross_encoders import PairBatch, PairOptions, PairTask
 from answermill.ranking.training.distillation import Distillation, LabelLoss, hard_loss, soft_loss
 from answermill.ranking.training.groups import Group, Groups, cut, margin_mse, softmax_loss
@@ -166,6 +167,12 @@ def test_a_batch_has_fewer_tokens_than_the_mean_and_its_longest_text_together() 
     assert sorted(np.concatenate(batches)) == list(range(len(lengths)))
 
 
+def test_texts_of_one_length_are_cut_into_equal_batches() -> None:
+    for texts, steps in ((4, 2), (64, 8), (60, 5)):
+        batches = cut(np.full(texts, 4), np.arange(texts), steps, np.random.default_rng(0))
+        assert [len(batch) for batch in batches] == [texts // steps] * steps
+
+
 def test_a_step_that_one_group_could_fill_is_refused() -> None:
     with pytest.raises(
         ValueError, match=r"steps of 100 tokens for pairs that stay together of up to 60; .*fewer neg"
@@ -289,6 +296,22 @@ def test_the_last_exit_teaches_the_ones_before_it_and_learns_nothing_from_them()
     learning.model.zero_grad()
     (hard_loss(logits_of_all(learning, batch)[1], batch.labels) / 2).backward()
     assert torch.allclose(learning.model.classifiers[1].score.weight.grad, taught)
+
+
+def test_heads_whose_probabilities_are_averaged_teach_by_that_average() -> None:
+    learning = task(sampling="all", self_distillation=1.0)
+    torch.manual_seed(0)
+    heads = MultiHeadModel(LayeredEncoder(SHAPE).eval(), 2, 1, (1,), form="mean", average="probabilities")
+    for n, head in enumerate(heads.heads):
+        torch.nn.init.constant_(head.classifier.score.bias, 4.0 * (-1) ** n)
+    learning.model = heads.eval()
+    batch = next(iter(learning.batches(0)))
+
+    (early,), last = heads.all_outputs(batch.tokens)
+    assert abs(heads.score(last) - torch.stack(last).mean(0)).max() > 0.01
+    own = sum(hard_loss(logits, batch.labels) for logits in last)
+    taught = soft_loss(early, heads(batch.tokens, 1), 1.0)
+    assert learning.loss(batch).item() == pytest.approx(((own + taught) / 2).item(), rel=1e-5)
 
 
 def test_with_stop_gradient_all_exits_train_no_layer_below_the_exit_before() -> None:
