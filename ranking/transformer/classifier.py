@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
@@ -71,30 +71,14 @@ class PublishedHead(nn.Module):
         return scores.squeeze(1)
 
 
-class LinearHead(nn.Module):
-    """A linear score [texts] of the first token's encoding [texts, d], whatever the model's other classifiers
-    read."""
-
-    pooling: ClassVar[Pooling] = "first"
-
-    def __init__(self, width: int, dropout: float) -> None:
-        super().__init__()
-        self.score, self.dropout = nn.Linear(width, 1), nn.Dropout(dropout)
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        scores: Tensor = self.score(self.dropout(pooled))
-        return scores.squeeze(1)
-
-
-ClassifierHead: TypeAlias = Classifier | PublishedHead | LinearHead
-HeadName = Literal["classifier", "first_gelu", "first_tanh", "first_relu", "gelu_norm", "linear"]
+ClassifierHead: TypeAlias = Classifier | PublishedHead
+HeadName = Literal["classifier", "first_gelu", "first_tanh", "first_relu", "gelu_norm"]
 HEADS: Mapping[HeadName, Callable[[int, float], ClassifierHead]] = {
     "classifier": Classifier,
     "first_gelu": PublishedHead,
     "first_tanh": partial(PublishedHead, activation="tanh"),
     "first_relu": partial(PublishedHead, activation="relu"),
     "gelu_norm": partial(PublishedHead, normalises=True),
-    "linear": LinearHead,
 }
 """Name of a head in checkpoints → builder of a new head, from width and dropout."""
 
@@ -103,8 +87,6 @@ def head_name(head: ClassifierHead) -> HeadName:
     """Name of a head in checkpoints."""
     if isinstance(head, Classifier):
         return "classifier"
-    if isinstance(head, LinearHead):
-        return "linear"
     if head.norm is not None:
         return "gelu_norm"
     names: Mapping[Activation, HeadName] = {"gelu": "first_gelu", "tanh": "first_tanh", "relu": "first_relu"}

@@ -31,7 +31,7 @@ from answermill.files.atomic_files import replace_folder, write_text
 from answermill.files.model_files import check_ended, write_sums
 from answermill.ranking.checkpoint import config_of
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
-from answermill.ranking.transformer.classifier import Classifier, ClassifierHead, LinearHead
+from answermill.ranking.transformer.classifier import Classifier, ClassifierHead
 from answermill.ranking.transformer.huggingface.families import Activation
 from answermill.ranking.transformer.packing import Tokeniser
 
@@ -153,8 +153,6 @@ def _training_card(checkpoint: Path) -> tuple[ModelCardData, str]:
 def _head(classifier: ClassifierHead, pooling: Literal["cls", "mean"]) -> list[nn.Module]:
     """The pooling, then the classifier; a cross-encoder reads its score under the name 'scores'."""
     width = classifier.score.in_features
-    if isinstance(classifier, LinearHead):
-        return [Pooling(width, "cls"), _dense(classifier.score, nn.Identity(), "scores")]
     if isinstance(classifier, Classifier):
         hidden = [_dense(linear, nn.Tanh()) for linear in (classifier.first, classifier.second)]
         return [Pooling(width, pooling), *hidden, _dense(classifier.score, nn.Identity(), "scores")]

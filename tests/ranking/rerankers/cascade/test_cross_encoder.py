@@ -18,7 +18,6 @@ from answermill.indexing.shards.dense import DEFAULT, find_model
 from answermill.ranking.context import Pooling, Reading
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
 from answermill.ranking.rerankers.pretrained.pair_scorers import PackedScorer, load_scorer
-from answermill.ranking.transformer.classifier import Classifier
 from answermill.ranking.transformer.encoder import LayeredEncoder
 from answermill.ranking.transformer.huggingface import Rotary, Shape
 from answermill.ranking.transformer.packing import Tokeniser
@@ -127,22 +126,6 @@ def test_predict_gives_the_scores_of_the_exit(tmp_path: Path, exit: int | None, 
     )
     assert np.ptp(scores) > 0.1
     assert json.loads((tmp_path / "out/config.json").read_text())["num_hidden_layers"] == layers
-
-
-def test_a_linear_head_reads_the_first_token_and_goes_out_so(tmp_path: Path) -> None:
-    """Whatever the classifiers before it read."""
-    cascade = CascadeModel(model().encoder, EXITS, head="linear")
-    save(tmp_path / "checkpoint", "cascade", cascade, Tokeniser(find_model(DEFAULT), 64))
-    again, tokeniser = load(tmp_path / "checkpoint", "cascade")
-    tokens = tokeniser.pairs(PAIRS).pack()
-    with torch.no_grad():
-        hidden = again.encoder.run(again.encoder.embed(tokens), tokens, 0, 4)[tokens.starts[:-1].long()]
-        expected = hidden @ cascade.classifiers[-1].score.weight[0] + cascade.classifiers[-1].score.bias
-
-    assert ours(tmp_path / "checkpoint", "cascade", 3, PAIRS) == pytest.approx(expected.numpy(), abs=1e-5)
-    export(tmp_path / "checkpoint", tmp_path / "out")
-    assert theirs(tmp_path / "out", PAIRS) == pytest.approx(expected.numpy(), abs=1e-4)
-    assert isinstance(again.classifiers[0], Classifier) and again.reading.pooling == "mean"
 
 
 @pytest.mark.parametrize("family", FAMILIES)
