@@ -234,8 +234,8 @@ class CardMemory:
         return torch.cuda.max_memory_allocated(self._card) - self._before
 
     def free(self) -> int:
-        total, _ = torch.cuda.mem_get_info(self._card)
-        return total + torch.cuda.memory_reserved(self._card) - torch.cuda.memory_allocated(self._card)
+        free, _ = torch.cuda.mem_get_info(self._card)
+        return free + torch.cuda.memory_reserved(self._card) - torch.cuda.memory_allocated(self._card)
 
 
 class TokenBudget:

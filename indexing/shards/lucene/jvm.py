@@ -120,7 +120,7 @@ def lucene_version(jar: Path) -> str:
 
 @calls_java
 def start(java: Java, heap: str = "1g") -> None:
-    """Start the JVM in this process with Lucene on its class path, and our one class; `heap` as Java's -Xmx
+    """Start the JVM in this process with Lucene on its class path, and our classes; `heap` as Java's -Xmx
     takes it ('2g').
 
     A second call with the same settings does nothing. Raises RuntimeError if a JVM with others runs already,

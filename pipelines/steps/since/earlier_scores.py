@@ -2,7 +2,8 @@
 
 A score is taken over if the question's text is the same, what the stage reads of the candidate is the same
 (its text, and title and neighbours where they are read; for PEASI the whole passage), and model and settings
-are those of the earlier run's stage. So the rows equal those of a run without `since`.
+are those of the earlier run's stage. So the rows equal those of a run without `since`, on machines that
+compute in one precision: what `precision = "auto"` means, each machine decides.
 """
 
 from __future__ import annotations

@@ -105,9 +105,7 @@ def test_one_that_is_stopped_anywhere_ends_with_the_same_weights(tmp_path, more,
         torch.manual_seed(99)  # what came between changes nothing
         history = train(task(steep=steep), Dev(QUESTIONS), recipe, Output(tmp_path / str(stop), "f"))
         whole = finished(tmp_path / "whole")
-        assert whole is not None and [replace(e, loss=0) for e in history.evaluations] == [
-            replace(e, loss=0) for e in whole.evaluations
-        ]
+        assert whole is not None and history.evaluations == whole.evaluations
         for name, value in weights(tmp_path / "whole").items():
             assert torch.equal(value, weights(tmp_path / str(stop))[name])
 
