@@ -218,7 +218,7 @@ def origin_of(run: Path) -> Origin:
         raise JobError(f"{DOCUMENTS.path(run)} {problem}", INPUT_MISSING)
 
     try:
-        agreement = read_json(run / COLLECTED / AGREEMENT, dict[str, Any])
+        agreement = read_json(run / COLLECTED / AGREEMENT, dict[str, Any]) if _is_of_collected(run) else None
     except FileNotFoundError:
         agreement = None
     except WrongShape as e:
@@ -230,16 +230,27 @@ def origin_of(run: Path) -> Origin:
 
 
 def _annotated(run: Path, split_of: Mapping[str, Split]) -> Counter[tuple[Split, str]] | None:
-    """Number of judged sentences of the questions of each split: as collected, else as given to
-    propagate."""
+    """Number of judged sentences of the questions of each split: as people judged them, if the labels are
+    theirs, else as they were propagated."""
+    folder: FolderSpec[Any] = LABELS if _is_of_collected(run) else SENTENCE_LABELS
+    manifest = read_manifest(folder.path(run))
+    if manifest is None:
+        return None
+
     sentences_judged: Counter[tuple[Split, str]] = Counter()
-    for folder in (LABELS, SENTENCE_LABELS):
-        manifest = read_manifest(folder.path(run))
-        if manifest is not None:
-            for part in manifest.parts:
-                for batch in read_batches(folder.path(run), part, ["question_id", "label"], rows=8_192):
-                    for row in batch.to_pylist():
-                        if (split := split_of.get(row["question_id"])) is not None:
-                            sentences_judged[split, "positive" if row["label"] else "negative"] += 1
-            return sentences_judged
-    return None
+    for part in manifest.parts:
+        for batch in read_batches(folder.path(run), part, ["question_id", "label"], rows=8_192):
+            for row in batch.to_pylist():
+                if (split := split_of.get(row["question_id"])) is not None:
+                    sentences_judged[split, "positive" if row["label"] else "negative"] += 1
+    return sentences_judged
+
+
+def _is_of_collected(run: Path) -> bool:
+    """True if the labels that were propagated are those that were collected, not a file's."""
+    collected, propagated = (read_manifest(folder.path(run)) for folder in (LABELS, SENTENCE_LABELS))
+    return (
+        collected is not None
+        and propagated is not None
+        and propagated.inputs.get("labels") == digest_of(collected)
+    )

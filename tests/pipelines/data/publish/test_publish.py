@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,14 @@ from answermill.pipelines.data.formats import read_dataset
 from answermill.pipelines.data.inputs.tables import read_questions
 from answermill.pipelines.data.publish.card import Card, _sampling
 from answermill.pipelines.data.publish.formats import asnq_classes
+from answermill.pipelines.data.publish.passage_set import PassageRules
 from answermill.pipelines.data.publish.publish import publish
+from answermill.pipelines.data.publish.training_passages import write_passages
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
-from answermill.pipelines.runs.parquet_folder import whole_file
+from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.parquet_folder import digest_of, whole_file
 from answermill.schemas.labels import LabelledCandidate, LabelledPassage, LabelledSentence
 
 CARD = Card('A "set": ours', "CC BY 4.0", ("pages of a.example: CC BY-SA 4.0",))
@@ -365,30 +369,57 @@ def test_a_question_twice_and_an_id_that_qrels_cannot_hold(tmp_path, monkeypatch
     list(publish(data, tmp_path / "others", ["parquet", "dpr", "asnq"], CARD))
 
 
+def run_of_collected_labels(sample_run: Path, run: Path) -> Path:
+    """The sample's run as if its labels had been collected."""
+    run.mkdir()
+    for name in ("documents", "questions", "retrieved"):
+        (run / name).symlink_to(sample_run / name)
+    shutil.copytree(sample_run / "labels", run / "labels")
+    shutil.copytree(sample_run / "labels/sentences", run / "collected/labels")
+
+    collected = read_manifest(run / "collected/labels")
+    assert collected is not None
+    (run / "labels/sentences/_manifest.json").unlink()
+    replace(collected, inputs=dict(collected.inputs) | {"labels": digest_of(collected)}).write(
+        run / "labels/sentences"
+    )
+    return run
+
+
+def test_labels_of_a_file_are_counted_and_not_what_was_collected_since(sample_run, tmp_path):
+    """Nor is the agreement of those who judged since that of the set."""
+    run, data = run_of_collected_labels(sample_run, tmp_path / "run"), tmp_path / "data"
+    write_passages(sample_run, data, PassageRules())
+    (run / "collected/agreement.json").write_text('{"annotators": {"Ann": {}}}')
+    list(publish(data, tmp_path / "collected", ["trec"], CARD, run))
+
+    shutil.rmtree(run / "labels/sentences")
+    shutil.copytree(sample_run / "labels/sentences", run / "labels/sentences")
+    collected = read_manifest(run / "collected/labels")
+    assert collected is not None
+    (run / "collected/labels/_manifest.json").unlink()
+    replace(collected, parts=()).write(run / "collected/labels")
+    list(publish(data, tmp_path / "given", ["trec"], CARD, run))
+
+    of_people, of_file = (
+        (tmp_path / name / "README.md").read_text().splitlines() for name in ("collected", "given")
+    )
+    tables = [[line for line in lines if line.startswith("| ")] for lines in (of_people, of_file)]
+    assert tables[0] == tables[1] and "- people who judged: 1" in of_people
+    assert not any("people who judged" in line for line in of_file)
+
+
 def test_the_command_publishes_a_run_s_set_with_its_origin(sample_run, tmp_path, capsys):
     agreed = {
         "krippendorff_alpha": {"value": 0.8125, "tasks": 40, "votes": 80, "undefined": None},
         "annotators": {"Ann": {}},
     }
-    (tmp_path / "run/collected").mkdir(parents=True)
-    for name in ("documents", "questions", "labels", "retrieved"):
-        (tmp_path / "run" / name).symlink_to(sample_run / name)
-    (tmp_path / "run/collected/agreement.json").write_text(json.dumps(agreed))
-
+    run = run_of_collected_labels(sample_run, tmp_path / "run")
+    (run / "collected/agreement.json").write_text(json.dumps(agreed))
+    described = ["--name", "n", "--licence", "l"]
     for arguments in (
         ["passages", sample_run, "--out", tmp_path / "data"],
-        [
-            "publish",
-            tmp_path / "data",
-            "--out",
-            tmp_path / "out",
-            "--name",
-            "n",
-            "--licence",
-            "l",
-            "--run",
-            tmp_path / "run",
-        ],
+        ["publish", tmp_path / "data", "--out", tmp_path / "out", *described, "--run", run],
     ):
         with pytest.raises(SystemExit) as e:
             main([str(argument) for argument in arguments])
