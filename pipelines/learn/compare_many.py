@@ -86,7 +86,10 @@ class ComparedMany(Shown):
 
     def lines(self) -> Iterator[str]:
         """Lines for people: the table, then each difference with its interval and both p-values."""
-        yield f"the first: {self.first}; {self.questions:,} questions, protocol {self.protocol}"
+        yield (f"the first: {self.first}; {counted(self.questions, 'question')}, protocol {self.protocol}")
+        gaps = {self.first: self._some.gaps["A"]} | {run: pair.gaps["B"] for run, pair in self.pairs.items()}
+        for run, lacking in gaps.items():
+            yield from (f"{run}: {gap}" for gap in lacking)
         yield ""
         width = max(map(len, (*self.others, "run")))
         heads = ("first", "run", "difference", "from", "to", "p", "p (Holm)")

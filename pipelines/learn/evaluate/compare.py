@@ -57,6 +57,8 @@ class Compared(Shown):
     protocol: str
     questions: int
     metrics: Mapping[str, Comparison]
+    gaps: Mapping[str, Sequence[str]]
+    """'A' and 'B' → a line for each kind of question or candidate that its scores or the labels lack."""
     flips: tuple[Flip, ...]
     """Losses first, then by the change of P@1, the largest first; empty where P@1 was not measured."""
 
@@ -73,6 +75,8 @@ class Compared(Shown):
             "Spearman's ρ"
         )
         yield f"protocol {self.protocol}, {counted(self.questions, 'question')}; {legend}"
+        for side, gaps in self.gaps.items():
+            yield from (f"{side}: {gap}" for gap in gaps)
         yield ""
         heads = ("A", "B", "B - A", "from", "to", "p", "wins", "ties", "losses", "Wilcoxon", "ρ", "p of ρ")
         yield f"{'metric':<10}" + "".join(f"{head:>9}" for head in heads)
@@ -103,6 +107,7 @@ class Compared(Shown):
             "b": self.b,
             "protocol": self.protocol,
             "questions": self.questions,
+            "gaps": dict(self.gaps),
             "metrics": {metric: asdict(c) for metric, c in self.metrics.items()},
             "flips": [asdict(flip) for flip in self.flips],
         }
@@ -135,6 +140,8 @@ class ComparedSide:
     rows: Sequence[QuestionScore]
     firsts: Mapping[str, str]
     """Question id → its first candidate; empty for a finished evaluation, which has its text instead."""
+    gaps: Sequence[str]
+    """Lines of `Evaluation.gaps`; of a finished evaluation, on questions without a score alone."""
 
     @classmethod
     def of(cls, name: str, measure: MeasuredBy) -> ComparedSide:
@@ -145,7 +152,8 @@ class ComparedSide:
         """
         finished = _finished(as_path(name))
         if finished is not None:
-            return cls(name, _chosen(name, finished, measure), {})
+            rows = _chosen(name, finished, measure)
+            return cls(name, rows, {}, list(_empty(rows)))
         if measure.labels is None:
             raise JobError(
                 f"{name} is not what `answermill evaluate --questions` writes; give --labels to evaluate it",
@@ -159,7 +167,7 @@ class ComparedSide:
             metrics=METRICS if measure.metrics is None else measure.metrics,
             form=measure.form,
         )
-        return cls(name, result.questions, result.firsts)
+        return cls(name, result.questions, result.firsts, list(result.gaps()))
 
 
 def compare_files(
@@ -216,7 +224,8 @@ def compare_sides(
         flips = list(_with_texts(flips, firsts, measure.labels, measure.form))
     flips.sort(key=lambda flip: (flip.gained, -abs(flip.b - flip.a), flip.question_id))
 
-    return Compared(a, b, protocols.pop(), len(texts), compared, tuple(flips))
+    gaps = {"A": side_a.gaps, "B": side_b.gaps}
+    return Compared(a, b, protocols.pop(), len(texts), compared, gaps, tuple(flips))
 
 
 def with_answers(result: Evaluation, labels: Path, form: Form = None) -> Evaluation:
@@ -247,6 +256,12 @@ def _with_texts(
         a, b = (texts.get((flip.question_id, side[flip.question_id]), "") for side in pairs)
         question = flip.question or questions.get(flip.question_id, "")
         yield replace(flip, question=question, answer_a=flip.answer_a or a, answer_b=flip.answer_b or b)
+
+
+def _empty(rows: Iterable[QuestionScore]) -> Iterator[str]:
+    """A line on the questions without a score, if there are some."""
+    if empty := len({row.question_id for row in rows if not row.candidates}):
+        yield f"{empty:,} of the questions kept have no score and count 0"
 
 
 def _by_metric(rows: Iterable[QuestionScore]) -> dict[str, dict[str, float]]:

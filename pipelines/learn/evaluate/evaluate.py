@@ -7,10 +7,8 @@ through the same join and the same metrics.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,9 +19,9 @@ from answermill.files.atomic_files import write_text
 from answermill.files.remote import as_path
 from answermill.pipelines.data.formats.format import Form, table_form
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
-from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues, SureValue
+from answermill.pipelines.learn.evaluate.candidate_values import CandidateValues
 from answermill.pipelines.learn.evaluate.join import Joined, join
-from answermill.pipelines.learn.evaluate.rank import DEFAULTS, RankOptions, is_ranker, rank
+from answermill.pipelines.learn.evaluate.rank import DEFAULTS, Counted, RankOptions, is_ranker, rank
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels
 from answermill.pipelines.learn.evaluate.scores import FINAL, bar_of, read_scores
 from answermill.pipelines.runs.shown import Shown
@@ -131,24 +129,7 @@ class Evaluation(Shown):
         )
         kept = counted(self.kept, "question")
         yield f"protocol {self.protocol} ({questions}): {kept} kept, {self.dropped:,} dropped"
-
-        if self.unknown_questions:
-            ending = "has no label and is" if self.unknown_questions == 1 else "have no label and are"
-            yield f"{counted(self.unknown_questions, 'question')} of the scores {ending} left out"
-        if self.empty_questions:
-            yield f"{self.empty_questions:,} of the questions kept have no score and count 0"
-        if self.missing:
-            correct = f"{self.missing_correct:,} of them correct"
-            missing = counted(self.missing, "judged candidate")
-            yield f"{missing} without a score, {correct}: they count as not found"
-
-        if self.unjudged["all"]:
-            shares = ", ".join(
-                f"{100 * share:.1f} % @{depth}" for depth, share in self.unjudged.items() if depth != "all"
-            )
-            whole = f"{100 * self.unjudged['all']:.1f} % of {self.candidates:,} candidates"
-            yield f"unjudged: {whole}, {shares}; they count as wrong, and are left out under 'judged only'"
-
+        yield from self.gaps()
         yield ""
         heads = ["worst tie", "best tie"] + ["judged only"] * bool(self.unjudged["all"])
         yield f"{'metric':<10}{'value':>8}" + "".join(f"{head:>13}" for head in heads)
@@ -176,6 +157,25 @@ class Evaluation(Shown):
         if self.at_bar:
             yield ""
             yield from _bar_lines(self.at_bar)
+
+    def gaps(self) -> Iterator[str]:
+        """Lines on the questions and candidates that only the scores or only the labels have."""
+        if self.unknown_questions:
+            ending = "has no label and is" if self.unknown_questions == 1 else "have no label and are"
+            yield f"{counted(self.unknown_questions, 'question')} of the scores {ending} left out"
+        if self.empty_questions:
+            yield f"{self.empty_questions:,} of the questions kept have no score and count 0"
+        if self.missing:
+            correct = f"{self.missing_correct:,} of them correct"
+            missing = counted(self.missing, "judged candidate")
+            yield f"{missing} without a score, {correct}: they count as not found"
+
+        if self.unjudged["all"]:
+            shares = ", ".join(
+                f"{100 * share:.1f} % @{depth}" for depth, share in self.unjudged.items() if depth != "all"
+            )
+            whole = f"{100 * self.unjudged['all']:.1f} % of {self.candidates:,} candidates"
+            yield f"unjudged: {whole}, {shares}; they count as wrong, and are left out under 'judged only'"
 
     def write(
         self, json_file: Path | None, questions_file: Path | None, coverage_files: Sequence[Path] = ()
@@ -260,19 +260,6 @@ def _bar_lines(at_bar: AnswersAtBar) -> Iterator[str]:
     if at_bar.unanswerable:
         questions = f"{counted(at_bar.unanswerable, 'question')} without a correct candidate in the labels"
         yield f"{at_bar.declined_unanswerable:,} of {questions} declined"
-
-
-class Counted:
-    """A ranker's rows as a stream, and the number of questions read so far; the rows of a question follow
-    each other."""
-
-    def __init__(self, rows: Iterable[SureValue]) -> None:
-        self._rows, self.questions = rows, 0
-
-    def __iter__(self) -> Iterator[SureValue]:
-        for _, rows in groupby(self._rows, key=itemgetter(1)):
-            yield from rows
-            self.questions += 1
 
 
 def _check_no_ranker_options(scores: str, options: RankOptions) -> None:

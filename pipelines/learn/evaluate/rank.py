@@ -4,9 +4,10 @@ settings."""
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -165,3 +166,16 @@ def _settings(name: str, written: Sequence[str]) -> dict[str, Any]:
             settings[key] = value
 
     return settings
+
+
+class Counted:
+    """A ranker's rows as a stream, and the number of questions read so far; the rows of a question follow
+    each other."""
+
+    def __init__(self, rows: Iterable[SureValue]) -> None:
+        self._rows, self.questions = rows, 0
+
+    def __iter__(self) -> Iterator[SureValue]:
+        for _, rows in groupby(self._rows, key=itemgetter(1)):
+            yield from rows
+            self.questions += 1

@@ -8,6 +8,7 @@ import pytest
 
 from answermill.__main__ import main
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError
+from answermill.pipelines.learn.compare_many import compare_many
 from answermill.pipelines.learn.evaluate.compare import compare_files, with_answers
 from answermill.pipelines.learn.evaluate.evaluate import evaluate
 from answermill.pipelines.learn.evaluate.reference_labels import read_labels, texts_of
@@ -65,6 +66,27 @@ def test_with_labels_it_evaluates_both_sides_itself(sides):
     named = compare_files("RR", "WO+RR", labels=sides / "set.parquet", rounds=100)
     without_answers = [replace(flip, answer_a="", answer_b="") for flip in named.flips]
     assert named.metrics == files.metrics and without_answers == list(files.flips)
+
+
+def test_it_says_what_a_side_has_not_scored(sides):
+    """A file that was cut off would else be a significant loss and no more."""
+    whole, cut = run_of(sides, "whole", "1"), sides / "cut.run"
+    cut.write_text("".join(whole.read_text().splitlines(keepends=True)[:3]))
+    compared = compare_files(str(whole), str(cut), labels=sides / "set.parquet", rounds=100)
+    lacking = [
+        "1 of the questions kept have no score and count 0",
+        "3 judged candidates without a score, 1 of them correct: they count as not found",
+    ]
+    assert compared.gaps == {"A": [], "B": lacking}
+    assert {f"B: {line}" for line in lacking} <= set(compared.lines())
+    compared.write(sides / "out.json")
+    assert json.loads((sides / "out.json").read_text())["gaps"] == {"A": [], "B": lacking}
+
+    evaluate(str(cut), sides / "set.parquet").write(None, sides / "cut.parquet")
+    finished = compare_files(str(sides / "RR.parquet"), str(sides / "cut.parquet"), rounds=100)
+    assert finished.gaps == {"A": [], "B": lacking[:1]}
+    many = compare_many([str(whole), str(cut), "RR"], labels=sides / "set.parquet", rounds=100)
+    assert [line for line in many.lines() if "score" in line] == [f"{cut}: {line}" for line in lacking]
 
 
 def test_files_of_scores_show_each_flipped_question_with_both_first_answers(sides):
