@@ -3,6 +3,7 @@
 Candidates of one document are a page, in their order, a line each, so that no sentence crosses two of them;
 a candidate without a document is a page by itself. A label names its sentence by its text. Where our rules
 cut a candidate into several sentences, a wrong one's are all wrong, and a right one's label is its longest's.
+A text that is right in one place of a question's list, and wrong in another, is right.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class SetAsJob:
     """By the document's id, or the digest of a text without one."""
     questions: dict[str, str] = field(default_factory=dict)
     splits: dict[str, str] = field(default_factory=dict)
-    labels: list[dict[str, Any]] = field(default_factory=list)
+    labels: dict[tuple[str, str], int] = field(default_factory=dict)
+    """(question id, sentence) → its label."""
     tally: Counter[str] = field(default_factory=Counter)
 
     def add(self, rows: Iterable[LabelledCandidate], file: Path, split: str | None) -> None:
@@ -79,7 +81,11 @@ class SetAsJob:
             self.tally[f"{'correct' if label else 'wrong'} candidates cut into several sentences"] += 1
             sentences = [max(sentences, key=len)] if label else sentences
         for sentence in sentences:
-            self.labels.append({"question_id": question_id, "sentence": sentence, "label": label})
+            key = question_id, sentence
+            known = self.labels.setdefault(key, label)
+            if known != label:
+                self.tally["labels that contradict others of their text, which is correct"] += 1
+                self.labels[key] = 1
 
     def files(self) -> Iterator[tuple[str, Iterable[Mapping[str, Any]]]]:
         """(name, rows) of each file of JSON lines."""
@@ -91,7 +97,13 @@ class SetAsJob:
             ),
         )
         yield QUESTIONS, ({"question_id": key, "text": text} for key, text in self.questions.items())
-        yield LABELS, _agreeing(self.labels)
+        yield (
+            LABELS,
+            (
+                {"question_id": question_id, "sentence": sentence, "label": label}
+                for (question_id, sentence), label in self.labels.items()
+            ),
+        )
         if len(self.splits) == len(self.questions):
             yield SPLITS, ({"question_id": key, "split": split} for key, split in self.splits.items())
 
@@ -128,17 +140,6 @@ def write_job(files: Sequence[Path], folder: Path, form: Form = None, **options:
     sizes = (len(whole.pages), "page"), (len(whole.questions), "question"), (len(whole.labels), "label")
     yield f"written: {folder}: {', '.join(counted(number, what) for number, what in sizes)}"
     yield f"now `answermill run {folder / JOB} --out RUN`"
-
-
-def _agreeing(labels: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The labels, each once. A text that is right in one place of a question's list, and wrong in another, is
-    right."""
-    best: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in labels:
-        key = row["question_id"], row["sentence"]
-        if key not in best or row["label"] > best[key]["label"]:
-            best[key] = row
-    yield from best.values()
 
 
 def _split_of(file: Path) -> str | None:

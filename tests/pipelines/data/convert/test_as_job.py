@@ -66,6 +66,18 @@ def test_the_job_runs_and_its_labels_meet_its_sentences(tmp_path: Path, name: st
     assert figures["P@1"] > 0
 
 
+def test_a_text_with_both_labels_is_correct_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows_ = [("Where?", "Here.", 1), ("Where?", "Here.", 0), ("Where?", "Here.", 0), ("Where?", "There.", 0)]
+    lines = "".join(f"{question},{text},{label}\n" for question, text, label in rows_)
+    (tmp_path / "set.csv").write_text(f"question,sentence,label\n{lines}")
+    assert call("dataset", tmp_path / "set.csv", "--as-job", tmp_path / "job") == 0
+    out = capsys.readouterr().out
+    assert "2 labels that contradict others" in out and "1 question, 2 labels" in out
+    assert [row["label"] for row in rows(tmp_path / "job/labels.jsonl")] == [1, 0]
+
+
 def test_a_folder_with_files_or_another_output_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
