@@ -1,6 +1,7 @@
 """State of a training on disk while it runs, so that a stopped one continues from its last evaluation.
 
-    _training/history.json          evaluations, and the step; written last, so that it names only whole files
+    _training/history.json          evaluations, the step, and the digest of its weights; written last, so that
+                                    it names only whole files
     _training/STEP.safetensors      weights of the model, moments of the optimizer and fp16's factor at that step
     _training/best-STEP/            the checkpoint with the best dev score so far
 
@@ -21,10 +22,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from answermill.files.atomic_files import read_json, replace_folder, replacing, sync, write_text
-from answermill.files.model_files import HISTORY, STATE, SUMS
+from answermill.files.atomic_files import read_json, replace_folder, replacing, sha256, sync, write_text
+from answermill.files.model_files import HISTORY, STATE, SUMS, ModelDamaged, check_sums
 
 KEPT = "history.json"
+_ANEW = "delete {}, and the same command trains anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,8 @@ def keep(
     weights = f"{now.step}.safetensors"
     with replacing(state / weights) as path:
         save_file(on_cpu, path)
-    _write(state / KEPT, history)
+        digest = sha256(path)
+    _write(state / KEPT, history, digest)
     for path in state.iterdir():
         if path.name not in (weights, KEPT, f"best-{best.step}"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -115,17 +118,23 @@ def resume(
 ) -> History:
     """Load a state of `keep` into model, optimizer and scaler; a new history if there is none.
 
-    Raises ValueError if the state belongs to a training with another fingerprint.
+    Raises ValueError if the state belongs to a training with another fingerprint, ModelDamaged if the weights
+    are not those that were kept.
     """
-    history = _history(state / KEPT)
-    if history is None:
+    try:
+        kept = read_json(state / KEPT, _HistoryFile)
+    except FileNotFoundError:
         return History(fingerprint, settings=settings or {})
+    history = kept.history
     if history.fingerprint != fingerprint:
         raise ValueError(
             f"{state.parent} holds a training with other settings or data; give another folder, or delete it"
         )
 
-    tensors = load_file(state / f"{history.step}.safetensors")
+    weights = state / f"{history.step}.safetensors"
+    if not weights.is_file() or sha256(weights) != kept.sha256:
+        raise ModelDamaged(f"{weights} is not what the training has written; {_ANEW.format(state.parent)}")
+    tensors = load_file(weights)
     model.load_state_dict(
         {name.removeprefix("model."): v for name, v in tensors.items() if name.startswith("model.")}
     )
@@ -150,16 +159,29 @@ def resume(
 
 def publish(state: Path, folder: Path, history: History) -> None:
     """Move the best checkpoint to its place; the history is written last and marks the checkpoint as
-    complete."""
+    complete. Raises ModelDamaged as `check_published`."""
     assert history.best is not None
     best = state / f"best-{history.best.step}"
-    if best.is_dir():
+    is_there = best.is_dir()
+    if is_there:
         # The digests are moved last.
         for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):
             path.replace(folder / path.name)
         sync(folder)
+    if not is_there or (folder / SUMS).is_file():  # if it is not there, it was moved before
+        check_published(folder)
     _write(folder / HISTORY, history)
     shutil.rmtree(state, ignore_errors=True)
+
+
+def check_published(folder: Path) -> None:
+    """Compare the files of a checkpoint with their digests, which are written last. Raises ModelDamaged."""
+    if not (folder / SUMS).is_file():
+        raise ModelDamaged(f"{folder} lacks {SUMS}, so its checkpoint is not whole; {_ANEW.format(folder)}")
+    try:
+        check_sums(folder)
+    except ModelDamaged as e:
+        raise ModelDamaged(f"{e}; {_ANEW.format(folder)}") from e
 
 
 def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
@@ -172,8 +194,9 @@ def write_folder(folder: Path, write: Callable[[Path], object]) -> None:
     replace_folder(unfinished, folder)
 
 
-def _write(path: Path, history: History) -> None:
-    write_text(path, json.dumps(asdict(history), indent=1) + "\n")
+def _write(path: Path, history: History, digest: str = "") -> None:
+    values = asdict(history) | ({"sha256": digest} if digest else {})
+    write_text(path, json.dumps(values, indent=1) + "\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +207,16 @@ class _HistoryFile:
     step: int
     evaluations: list[Evaluated]
     settings: dict[str, Any] = field(default_factory=dict)
+    sha256: str = ""
+    """Digest of the weights of a training that has not ended."""
+
+    @property
+    def history(self) -> History:
+        return History(self.fingerprint, self.step, self.evaluations, self.settings)
 
 
 def _history(path: Path) -> History | None:
     try:
-        kept = read_json(path, _HistoryFile)
+        return read_json(path, _HistoryFile).history
     except FileNotFoundError:
         return None
-    return History(kept.fingerprint, kept.step, kept.evaluations, kept.settings)

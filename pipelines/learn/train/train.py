@@ -46,7 +46,7 @@ from answermill.ranking.rerankers.baselines.same_answer import folded
 from answermill.ranking.training.distillation import NO_TEACHER, Distillation
 from answermill.ranking.training.inputs import Built, TrainingInputs
 from answermill.ranking.training.loop import Output, Recipe, TrainingProgress, train
-from answermill.ranking.training.state import History, begun, finished
+from answermill.ranking.training.state import History, begun, check_published, finished
 from answermill.ranking.training.update.processes import NoCard, Processes, together
 from answermill.ranking.training.update.speed import Speed, share_of_peak
 from answermill.ranking.transformer.devices import native_precision
@@ -165,7 +165,8 @@ def _run(
 
 def _complete(out: Path, new: History, processes: Processes) -> History | None:
     """The history of this training if `out` has all of it; None if it is to begin or to go on there. Raises
-    JobError: 65 if the history in `out` is none of a training, 73 if `out` has another one or other files."""
+    JobError: 65 if the history in `out` is none of a training, 73 if `out` has another one or other files;
+    ModelDamaged as `check_published`."""
     try:
         done = finished(out)
         former = done or begun(out)
@@ -187,6 +188,8 @@ def _complete(out: Path, new: History, processes: Processes) -> History | None:
             f"{out} holds another training: {difference}; give another --out, or delete it", OUTPUT_EXISTS
         )
 
+    if done is not None:
+        check_published(out)
     return done
 
 

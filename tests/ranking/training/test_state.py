@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
+from answermill.files.model_files import ModelDamaged
 from answermill.ranking.training.state import Evaluated, History, keep, publish, resume, write_folder
 
 
@@ -92,6 +94,32 @@ def test_only_the_last_state_and_the_best_checkpoint_stay(tmp_path: Path) -> Non
     other = Trained()
     history = resume(tmp_path / "state", other.model, other.optimizer, "f")
     assert history == trained.history and torch.equal(other.model.weight, trained.model.weight)
+
+
+@pytest.mark.parametrize("cut", [0, 300, None])
+def test_weights_that_are_not_those_kept_are_refused_with_what_to_delete(
+    tmp_path: Path, cut: int | None
+) -> None:
+    trained = Trained()
+    trained.step(0.5)
+    keep(tmp_path / "state", trained.save, trained.model, trained.optimizer, trained.history)
+    weights = tmp_path / "state/1.safetensors"
+    content = weights.read_bytes()
+    weights.unlink()
+    if cut is not None:
+        weights.write_bytes(content[: -1 - cut] + b"x")
+    with pytest.raises(ModelDamaged, match=f"delete {tmp_path}, and the same command trains anew"):
+        resume(tmp_path / "state", trained.model, trained.optimizer, "f")
+
+
+def test_a_best_checkpoint_that_is_gone_is_missed(tmp_path: Path) -> None:
+    trained = Trained()
+    trained.step(0.5)
+    keep(tmp_path / "_training", trained.save, trained.model, trained.optimizer, trained.history)
+    shutil.rmtree(tmp_path / "_training/best-1")
+    with pytest.raises(ModelDamaged, match="its checkpoint is not whole"):
+        publish(tmp_path / "_training", tmp_path, trained.history)
+    assert not (tmp_path / "training.json").exists() and (tmp_path / "_training").is_dir()
 
 
 def test_a_checkpoint_whose_writing_was_stopped_is_written_anew(tmp_path: Path) -> None:

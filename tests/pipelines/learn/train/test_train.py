@@ -19,6 +19,7 @@ import torch
 from huggingface_hub import RepoCard
 from safetensors.torch import load_file
 
+from answermill.files.model_files import ModelDamaged
 from answermill.indexing.shards.dense import DEFAULT, ModelMissing, find_model
 from answermill.pipelines.config.training_file import load_job
 from answermill.pipelines.data.formats import by_question, read_dataset
@@ -174,6 +175,22 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
     assert e.value.code == OUTPUT_EXISTS
     with pytest.raises(JobError, match="holds something else"):
         list(run(load_job(folder / "train.toml"), folder))
+
+
+@pytest.mark.parametrize("damaged", ["removed", "cut", "without digests"])
+def test_a_complete_training_without_its_model_is_not_complete(folder: Path, damaged: str) -> None:
+    job, out = load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"
+    list(run(job, out))
+    if damaged == "removed":
+        (out / "model.safetensors").unlink()
+    elif damaged == "cut":
+        (out / "model.safetensors").write_bytes((out / "model.safetensors").read_bytes()[:100])
+    else:
+        (out / "sha256.json").unlink()
+    with pytest.raises(ModelDamaged, match=f"delete {out}, and the same command trains anew"):
+        list(run(job, out))
+    shutil.rmtree(out)
+    list(run(job, out))
 
 
 def test_a_stopped_training_of_other_settings_is_refused_with_the_key_that_differs(folder: Path) -> None:
