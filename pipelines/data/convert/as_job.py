@@ -22,13 +22,12 @@ from answermill.indexing.passages.text import one_line
 from answermill.pipelines.data.formats import read_dataset
 from answermill.pipelines.data.formats.format import Form
 from answermill.pipelines.data.recipes.job_recipe import JobChoices
-from answermill.pipelines.errors import BAD_DATA, OUTPUT_EXISTS, USAGE, JobError, counted
+from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, counted
+from answermill.pipelines.runs.new_folder import new_folder
 from answermill.schemas.labels import LabelledCandidate
 
 PAGES, QUESTIONS, LABELS, SPLITS = "pages.jsonl", "questions.jsonl", "labels.jsonl", "splits.jsonl"
 JOB = "job.toml"
-UNFINISHED = ".unfinished"
-"""Mark of a folder whose command was killed: the same command writes all its files anew."""
 _SPLIT_WORDS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 
 
@@ -116,25 +115,16 @@ def write_job(files: Sequence[Path], folder: Path, form: Form = None, **options:
     """
     if not files:
         raise JobError("give at least one file", USAGE)
-    mark = folder / UNFINISHED
-    is_free = not folder.exists() or (folder.is_dir() and (mark.exists() or not any(folder.iterdir())))
-    if not is_free:
-        raise JobError(f"--as-job {folder} exists already, and has files; name another folder", OUTPUT_EXISTS)
-
     whole, left_out = SetAsJob(), Counter[str]()
-    for file in files:
-        rows = read_dataset(file, form, counted=left_out, **options)
-        whole.add(rows, file, _split_of(file))
+    with new_folder(folder):
+        for file in files:
+            rows = read_dataset(file, form, counted=left_out, **options)
+            whole.add(rows, file, _split_of(file))
 
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(mark, "")
-    for left in (folder / SPLITS, *folder.glob(".*.tmp")):
-        left.unlink(missing_ok=True)
-    for name, lines in whole.files():
-        write_text(folder / name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
-    choices = JobChoices(pages=[PAGES], questions=QUESTIONS, labels=LABELS, language="", min_words=0)
-    write_text(folder / JOB, choices.text())
-    mark.unlink()
+        for name, lines in whole.files():
+            write_text(folder / name, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in lines))
+        choices = JobChoices(pages=[PAGES], questions=QUESTIONS, labels=LABELS, language="", min_words=0)
+        write_text(folder / JOB, choices.text())
 
     yield from (f"{count:,} {what}" for what, count in sorted((left_out + whole.tally).items()) if count)
     sizes = (len(whole.pages), "page"), (len(whole.questions), "question"), (len(whole.labels), "label")

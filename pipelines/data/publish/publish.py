@@ -23,8 +23,9 @@ from answermill.pipelines.data.publish.card import Card, Origin, SplitCounts
 from answermill.pipelines.data.publish.formats import FORMS, QuestionRows, judged, sentences
 from answermill.pipelines.data.publish.training_passages import SUMMARY
 from answermill.pipelines.data.splits import SPLITS, Split
-from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, OUTPUT_EXISTS, USAGE, JobError, check_file
+from answermill.pipelines.errors import BAD_DATA, INPUT_MISSING, USAGE, JobError, check_file
 from answermill.pipelines.runs.manifests.manifest import read_manifest
+from answermill.pipelines.runs.new_folder import new_folder
 from answermill.pipelines.runs.parquet_folder import digest_of, read_batches
 from answermill.pipelines.runs.spec import FolderSpec
 from answermill.pipelines.runs.watch.progress import progress
@@ -105,12 +106,10 @@ def publish(
     """Write `forms` of the passages in `data` and the card into `out`; yields lines for people.
 
     Raises JobError: 2 if no form is named, 66 if `data` or a folder of `run` is missing, 65 if the files are
-    not those that passages.json counts or those of `run`, 73 if `out` is published already.
+    not those that passages.json counts or those of `run`, 73 if `out` has files.
     """
     if not forms or set(forms) - FORMS.keys():
         raise JobError(f"--forms {' '.join(forms)}: give one or several of {', '.join(FORMS)}", USAGE)
-    if (out / CARD).exists():
-        raise JobError(f"{out} is published already; name another --out", OUTPUT_EXISTS)
 
     summary = _summary(data)
     origin = None
@@ -121,7 +120,11 @@ def publish(
     counting, done = Counting(), 0
     questions = sum(summary[f"{name}_questions"] for name in SPLITS)
 
-    with ExitStack() as files, progress("publish", questions, lambda: done, what="questions"):
+    with (
+        new_folder(out),
+        ExitStack() as files,
+        progress("publish", questions, lambda: done, what="questions"),
+    ):
         takers = [files.enter_context(FORMS[form](out, card.name)) for form in dict.fromkeys(forms)]
         for split, rows in read(data):
             counting.take(split, rows)
@@ -129,13 +132,14 @@ def publish(
                 take(split, rows)
             done += 1
         _check(counting, summary, data)
+        files.close()
 
-    annotated = _annotated(run, counting.split_of) if run is not None else None
-    statistics = counting.statistics(annotated)
-    digest = sha256(data / SUMMARY)
-    written = list(dict.fromkeys(forms))
-    text = card.text(written, statistics, summary, origin, digest=digest, example=counting.example)
-    write_text(out / CARD, text)
+        annotated = _annotated(run, counting.split_of) if run is not None else None
+        statistics = counting.statistics(annotated)
+        digest = sha256(data / SUMMARY)
+        written = list(dict.fromkeys(forms))
+        text = card.text(written, statistics, summary, origin, digest=digest, example=counting.example)
+        write_text(out / CARD, text)
     yield from statistics.lines()
     yield f"written: {out}"
 

@@ -27,6 +27,7 @@ from answermill.pipelines.data.publish.passage_set import CutDocument, PassageRu
 from answermill.pipelines.data.publish.question_splits import LabelledQuestions, QuestionSplits
 from answermill.pipelines.data.publish.training_set import SetFiles, digests
 from answermill.pipelines.data.splits import Split
+from answermill.pipelines.runs.new_folder import new_folder
 from answermill.pipelines.runs.parquet_folder import Folder
 from answermill.pipelines.specs.ingest import DOCUMENTS
 from answermill.pipelines.specs.propagate import SENTENCE_LABELS
@@ -178,10 +179,19 @@ def write_passages(
     """Build the training data of a run and write the folder; returns a line for people.
 
     Raises JobError: 66 if the run lacks a folder or the split file is missing, 65 if one is wrong or no label
-    can be used, 73 if `out` is complete already.
+    can be used, 73 if `out` has files.
     """
-    files = SetFiles(out, "passages", LabelledPassage, _tally)
-    files.check_new()
+    with new_folder(out):
+        return _written(run, SetFiles(out, "passages", LabelledPassage, _tally), rules, split_file, columns)
+
+
+def _written(
+    run: Path,
+    files: SetFiles[LabelledPassage],
+    rules: PassageRules,
+    split_file: Path | None,
+    columns: Columns,
+) -> str:
     splits = read_splits(split_file, columns) if split_file is not None else None
     labels = SENTENCE_LABELS.open(run)
     documents = DOCUMENTS.open(run)

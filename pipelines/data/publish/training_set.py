@@ -12,7 +12,6 @@ from typing import Any, Generic, TypeVar
 
 from answermill.files.atomic_files import sha256, write_text
 from answermill.pipelines.data.splits import SPLITS, Split
-from answermill.pipelines.errors import OUTPUT_EXISTS, JobError
 from answermill.pipelines.runs.parquet_folder import Folder, whole_file
 from answermill.pipelines.runs.watch.progress import progress
 from answermill.schemas.record import Record
@@ -34,11 +33,6 @@ class SetFiles(Generic[R]):
     @property
     def summary(self) -> Path:
         return self.out / f"{self.name}.json"
-
-    def check_new(self) -> None:
-        """Raise JobError (73) if the set is written already."""
-        if self.summary.exists():
-            raise JobError(f"{self.out} is written already; name another --out", OUTPUT_EXISTS)
 
     def write_splits(self, questions: Iterable[tuple[Split, Sequence[R]]], number: int) -> dict[str, int]:
         """Write the rows of `number` questions, each with its split; returns '<split>_<name>' → count."""

@@ -21,6 +21,7 @@ from answermill.pipelines.data.publish.training_set import SetFiles, digests
 from answermill.pipelines.data.splits import SPLITS
 from answermill.pipelines.errors import BAD_DATA, SETTINGS, JobError
 from answermill.pipelines.runs.manifests.run_folder import stage_name
+from answermill.pipelines.runs.new_folder import new_folder
 from answermill.pipelines.runs.parquet_folder import Folder, read_batches
 from answermill.pipelines.runs.watch.progress import reading
 from answermill.pipelines.specs.ingest import PASSAGES
@@ -59,10 +60,23 @@ def write_lists(
     none, the rank of the passage, as 'retrieved' does. `columns` are those of both files.
 
     Raises JobError: 66 if the run lacks a folder or a file is missing, 65 if one is wrong or no label can be
-    used, 73 if `out` is complete already, 78 if the plan has no such stage.
+    used, 73 if `out` has files, 78 if the plan has no such stage.
     """
+    with new_folder(out):
+        return _written(run, out, rules, attribution, split_file=split_file, answers=answers, columns=columns)
+
+
+def _written(
+    run: Path,
+    out: Path,
+    rules: ListRules,
+    attribution: Attribution,
+    *,
+    split_file: Path | None,
+    answers: Path | None,
+    columns: Columns,
+) -> str:
     files = SetFiles(out, "sentences", LabelledCandidate, _tally)
-    files.check_new()
     splits = read_splits(split_file, columns) if split_file is not None else None
     strings = read_answers(answers, columns) if answers is not None else None
     folders: dict[str, Folder[Any]] = {

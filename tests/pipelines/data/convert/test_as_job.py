@@ -10,6 +10,7 @@ import pytest
 
 import answermill as am
 from answermill.pipelines.data.recipes.job_recipe import JobChoices
+from answermill.pipelines.runs.new_folder import UNFINISHED
 from testing.command import call
 
 LISTS = (
@@ -87,20 +88,11 @@ def test_a_folder_with_files_or_another_output_is_refused(
     assert "leave --out and --published out" in capsys.readouterr().err and not (tmp_path / "a").exists()
 
 
-def test_a_killed_command_goes_on_by_the_same_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "set-dev.csv").write_text(LISTS)
+def test_a_killed_command_writes_its_folder_anew(tmp_path: Path) -> None:
     (tmp_path / "set.csv").write_text(LISTS)
-
-    def killed(self: JobChoices) -> str:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(JobChoices, "text", killed)
-        assert call("dataset", tmp_path / "set-dev.csv", "--as-job", tmp_path / "job") == 130
-    assert (tmp_path / "job/splits.jsonl").is_file() and not (tmp_path / "job/job.toml").exists()
-
+    (tmp_path / "job").mkdir()
+    for name in (UNFINISHED, "splits.jsonl", ".labels.jsonl.0.tmp"):
+        (tmp_path / "job" / name).write_text("")
     assert call("dataset", tmp_path / "set.csv", "--as-job", tmp_path / "job") == 0
     there = {path.name for path in (tmp_path / "job").iterdir()}
     assert there == {"pages.jsonl", "questions.jsonl", "labels.jsonl", "job.toml"}

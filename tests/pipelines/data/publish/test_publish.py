@@ -336,9 +336,9 @@ def test_what_cannot_be_published_is_refused(tmp_path):
         CARD,
     )
 
-    assert not out.exists() or not [path for path in out.rglob("*") if path.is_file()]
+    assert not out.exists()
     list(publish(data, out, ["dpr"], CARD))
-    refused(OUTPUT_EXISTS, "published already", data, out, ["dpr"], CARD)
+    refused(OUTPUT_EXISTS, "exists already, and has files", data, out, ["dpr"], CARD)
     (data / "passages.json").write_text("[]")
     refused(BAD_DATA, "not what `answermill passages` writes", data, tmp_path / "b", ["dpr"], CARD)
 

@@ -509,7 +509,7 @@ def test_the_command_writes_what_training_and_dataset_read(
         and f"- candidates: {counts['candidates']:,}\n" in card
     )
     assert str(run) not in card and counts["inputs"]["labels"] in card
-    with pytest.raises(JobError, match="is written already") as refused:
+    with pytest.raises(JobError, match="exists already, and has files") as refused:
         write_lists(run, tmp_path / "data", ListRules(), NAMED)
     assert refused.value.code == OUTPUT_EXISTS
 

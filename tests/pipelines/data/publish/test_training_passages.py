@@ -602,7 +602,7 @@ def test_the_command_writes_three_files_and_says_what_is_in_them(sample_run, tmp
         assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
     capsys.readouterr()
     assert call(sample_run, "--out", tmp_path / "a") == OUTPUT_EXISTS
-    assert "is written already; name another --out" in capsys.readouterr().err
+    assert "a exists already, and has files; name another folder" in capsys.readouterr().err
 
 
 def test_the_command_takes_a_split_file(sample_run, tmp_path: Path) -> None:
