@@ -42,6 +42,8 @@ SPREAD_LABEL = pa.schema(
 
 REPEATED = "repeated.npy"
 """The file that is written last."""
+SPREAD = "spread"
+"""Beginning of the names of the files of labels that were spread."""
 
 
 class Contradiction(ValueError):
@@ -87,7 +89,13 @@ class GivenLabels:
         labels of the text that say 1 and 0, counted with those that `spread` added. `first_one`,
         `first_zero`: the number of the first label that says so, or 0.
         """
-        return Buckets(self.folder, "spread" if any(self.folder.glob("spread-*.arrow")) else "texts")
+        is_spread = any(self.folder.glob(f"{SPREAD}-*.arrow"))
+        return Buckets(self.folder, SPREAD) if is_spread else self._given_texts
+
+    @property
+    def _given_texts(self) -> Buckets:
+        """`texts` before `spread`."""
+        return Buckets(self.folder, "texts")
 
     @property
     def has_texts(self) -> bool:
@@ -113,7 +121,7 @@ class GivenLabels:
 
         checks = _Checks([], [])
         self.ids.write(self._labels_with_id(), with_id, checks.settle_ids)
-        self.texts.write(self._labels_by_text(), labels - with_id, checks.settle_texts)
+        self._given_texts.write(self._labels_by_text(), labels - with_id, checks.settle_texts)
         if checks.contradictions:
             raise min(checks.contradictions, key=lambda contradiction: contradiction.number)
 
@@ -126,8 +134,8 @@ class GivenLabels:
 
         Returns the number of pairs of a text and a question that have labels now.
         """
-        table = Buckets(self.folder, "spread")
-        rows = self.ids.count() + Buckets(self.folder, "texts").count()
+        table = Buckets(self.folder, SPREAD)
+        rows = self.ids.count() + self._given_texts.count()
         table.write(self._texts_and(by_id), rows, _Checks([], []).settle_texts)
         return table.count()
 

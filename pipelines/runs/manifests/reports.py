@@ -70,7 +70,11 @@ class Reports(Generic[C]):
         if write_sealed(self._path(report.unit), values, replace=False, indent=None):
             return report
 
-        first = self._load(self._path(report.unit))
+        try:
+            first = self._load(self._path(report.unit))
+        except JobError:  # a damaged report does not stand
+            self._path(report.unit).unlink(missing_ok=True)
+            return self.write(report)
         for name, own_parts in report.parts.items():
             standing = {part.file for part in first.parts.get(name, ())}
             for path in (

@@ -16,17 +16,17 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from answermill.files.atomic_files import WrongShape, read_json, replacing, write_text
+from answermill.files.atomic_files import WrongShape, read_json, replacing, sha256, write_text
 from answermill.files.store import fetch, fetch_tree, publishing, put
 from answermill.indexing.labels.conflicts import conflicts
-from answermill.indexing.labels.given_labels import REPEATED, SPREAD_LABEL, GivenLabels
+from answermill.indexing.labels.given_labels import REPEATED, SPREAD, SPREAD_LABEL, GivenLabels
 from answermill.indexing.labels.hash_join import Ints
 from answermill.indexing.labels.label_lookup import NONE, labels_to_spread
 from answermill.indexing.labels.propagation import label_sentences
@@ -106,7 +106,7 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
     commit.begin(job.workers)
     source, settings = LabelSource.of(job, run), _section(job)
     folder = step.work / "labels"
-    labels, largest = _once(step.work / "given-labels.json", lambda: _write_labels(source, folder))
+    labels, largest = _once(step.work / "given-labels.json", folder, lambda: _write_labels(source, folder))
     given_labels = GivenLabels(fetch_tree(folder))
     parts = _parts(job, run)
 
@@ -118,7 +118,8 @@ def run_step(job: Job, run: Path, beam_options: Sequence[str] = ()) -> str:
         Commit(spreading).begin(job.workers)
         carry_out(spreading, FindLabelsToSpread(parts, GivenLabels(folder), spreading))
         to_spread = _labels_to_spread(spreading, len(parts))
-        _once(step.work / "spread-labels.json", lambda: (_spread(given_labels, folder, to_spread),))
+        spread = step.work / "spread-labels.json"
+        _once(spread, folder, lambda: (_spread(given_labels, folder, to_spread),), SPREAD)
 
     outcome = carry_out(step, LabelPart(parts, GivenLabels(folder), settings, step))
     outcome.include(reject(given_labels, step, len(parts), largest, source.name))
@@ -166,15 +167,35 @@ def _spread(given_labels: GivenLabels, folder: Path, to_spread: Iterator[pa.Reco
     return rows
 
 
-def _once(mark: Path, write: Callable[[], tuple[int, ...]]) -> tuple[int, ...]:
-    """The numbers that `write` returns, kept in the file `mark`, so that a run that was stopped does not call
-    it again."""
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The shape of the file that says what `_once` has written."""
+
+    numbers: tuple[int, ...]
+    files: dict[str, str]
+    """Name → SHA-256."""
+
+
+def _once(mark: Path, folder: Path, write: Callable[[], tuple[int, ...]], kind: str = "") -> tuple[int, ...]:
+    """The numbers that `write` returns, kept in the file `mark` with the digests of the files that it writes
+    into `folder`: those of a `kind`, or all that are of none. A run that was stopped does not call it again,
+    unless a file is not what it wrote."""
+
+    def files() -> dict[str, str]:
+        names = sorted(path.name for path in fetch_tree(folder).iterdir())
+        wanted = [name for name in names if name.startswith(kind or SPREAD) == bool(kind)]
+        return {name: sha256(fetch_tree(folder) / name) for name in wanted}
+
     try:
-        return tuple(read_json(mark, list[int]))
+        kept = read_json(mark, _Written)
+        if kept.files == files():
+            return kept.numbers
     except (FileNotFoundError, WrongShape):
-        numbers = write()
-        write_text(mark, json.dumps(numbers))
-        return numbers
+        pass
+
+    numbers = write()
+    write_text(mark, json.dumps({"numbers": numbers, "files": files()}))
+    return numbers
 
 
 class FindLabelsToSpread(UnitWork):

@@ -48,6 +48,13 @@ def test_a_later_attempt_deletes_its_folder_if_its_part_is_one(tmp_path: Path) -
     assert [path.name for path in (tmp_path / "shards").iterdir()] == ["0-of-1-a"]
 
 
+@pytest.mark.parametrize("content", ["", "{", "{}"])
+def test_a_damaged_report_does_not_stand(tmp_path: Path, content: str) -> None:
+    first = attempt(tmp_path, "who?")
+    (tmp_path / "work/unit-00003.json").write_text(content)
+    assert attempt(tmp_path, "who?") == first == reports_of(tmp_path / "work").read_one(3)
+
+
 def test_a_report_that_another_command_deletes_meanwhile_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -234,6 +234,34 @@ def test_half_a_file_of_given_labels_is_made_anew(tmp_path, whole, stage):
         assert rows_of(tmp_path / "killed", name) == rows_of(whole, name)
 
 
+@pytest.mark.parametrize("which", ["*.npy", "ids-*", "given.arrow", "spread-*", "*"])
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_files_of_given_labels_that_were_damaged_since_are_written_anew(
+    tmp_path, whole, monkeypatch, which, is_removed
+):
+    """By a power cut after the step said that they are there."""
+
+    class Stopped(BaseException):
+        pass
+
+    def stop(*_):
+        raise Stopped
+
+    world(tmp_path / "stopped")
+    with monkeypatch.context() as patched, pytest.raises(Stopped):
+        patched.setattr(propagate, "LabelPart", stop)
+        run(tmp_path / "stopped", *ALL)
+
+    (work,) = work_folders(tmp_path / "stopped/run", "propagate")
+    damaged = list((work / "labels").glob(which))
+    assert damaged and (work / "spread-labels.json").is_file()
+    for path in damaged:
+        path.unlink() if is_removed else path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    run(tmp_path / "stopped", *ALL)
+    for name in (each.name for each in PROPAGATE):
+        assert rows_of(tmp_path / "stopped", name) == rows_of(whole, name)
+
+
 @pytest.mark.parametrize(
     ("group", "mode"),
     [
