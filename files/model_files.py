@@ -89,9 +89,13 @@ class ModelDamaged(RuntimeError):
 
 
 def write_sums(folder: Path, names: Sequence[str]) -> None:
-    """Write the digests of these files of the folder, which must be complete, beside them."""
+    """Write the digests of these files of the folder, which must be complete, beside them. All can be read by
+    whom the umask lets: safetensors writes files for their owner alone."""
     digests = {name: sha256(folder / name) for name in sorted(names)}
     write_text(folder / SUMS, json.dumps({"format": 1, "sha256": digests}, indent=1) + "\n")
+    mode = (folder / SUMS).stat().st_mode
+    for name in names:
+        (folder / name).chmod(mode)
 
 
 def check_sums(folder: Path) -> None:

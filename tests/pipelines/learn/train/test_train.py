@@ -168,6 +168,8 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
     before = (folder / "out" / "model.safetensors").stat().st_mtime_ns
     assert list(run(load_job(folder / "train.toml"), folder / "out"))[-1].endswith("(complete)")
     assert (folder / "out" / "model.safetensors").stat().st_mtime_ns == before
+    modes = {path.name: path.stat().st_mode for path in (folder / "out").iterdir() if path.is_file()}
+    assert len(set(modes.values())) == 1, "all can be read by whom the umask lets"
     with pytest.raises(
         JobError, match=r"holds another training: train.seed = \d+ there, 1 here; give another --out"
     ) as e:
