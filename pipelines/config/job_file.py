@@ -176,7 +176,9 @@ class Retrieve(Section):
     )
     question_seed: int = Field(0, ge=0, description="seed of the sample of `max_questions`")
     depth: Count = Field(
-        100, description="passages taken per question from each source, and kept after fusion"
+        100,
+        description="passages taken per question from each source; all are kept, so with two sources up to "
+        "twice as many",
     )
     sources: Annotated[list[Literal["bm25", "dense"]], Field(min_length=1)] = Field(
         ["bm25", "dense"], description="indexes to search"

@@ -196,7 +196,7 @@ def parse_json(path: Path, text: str, first_line: int = 1) -> Any:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as e:
-        problem = f"not JSON: {e.msg} at column {e.colno}{_over_lines(path, text)}"
+        problem = f"not JSON: {e.msg.removesuffix(' at')} at column {e.colno}{_over_lines(path, text)}"
         raise bad(path, first_line + e.lineno - 1, problem) from e
     except ValueError as e:  # a number of thousands of digits
         raise bad(path, first_line, f"not JSON that can be read: {e}") from e
