@@ -60,8 +60,11 @@ class ByteRange:
     records: tuple[int, ...]
 
 
-def too_large(record: WantedRecord) -> bool:
-    return not 0 < record.length <= LARGEST
+def refused(record: WantedRecord) -> str | None:
+    """The reason for which a record is not fetched, by its length in the index; None if it is."""
+    if record.length > LARGEST:
+        return "too_large"
+    return NO_RECORD if record.length < 1 else None
 
 
 def ranges(records: Sequence[WantedRecord]) -> list[ByteRange]:
@@ -69,7 +72,7 @@ def ranges(records: Sequence[WantedRecord]) -> list[ByteRange]:
     offsets."""
     merged: list[ByteRange] = []
     for number, record in enumerate(records):
-        if too_large(record):
+        if refused(record):
             continue
         last = merged[-1] if merged else None
         if (
@@ -95,7 +98,7 @@ def record_pages(
     ends = dict(zip(starts, [*starts.values(), None][1:], strict=True))
     for number, record in enumerate(records):
         if number in failures:
-            yield record.rejected("too_large" if too_large(record) else NOT_FETCHED, failures[number])
+            yield record.rejected(refused(record) or NOT_FETCHED, failures[number])
             continue
         first, end = None, ends[number]
         while pending is not None and (end is None or pending.source_offset < end):

@@ -53,6 +53,16 @@ def code_of(language: str) -> str:
     return _FORMER.get(code, code)
 
 
+def is_found(code: str) -> bool:
+    """True for a code that a document can have: any of two letters, which an input may declare, and those of
+    three that are detected.
+
+    >>> is_found("en"), is_found("eng"), is_found("yue")
+    (True, False, True)
+    """
+    return len(code) == 2 or code in _identifier().labels
+
+
 def detected(text: str) -> Language:
     nearest = detect_fast(text[:FIRST], n_results=2)
     match nearest:

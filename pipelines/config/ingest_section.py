@@ -198,6 +198,11 @@ class Ingest(Section):
                     f"language has {code!r}, which is no ISO 639 code; give codes of two or three letters: "
                     "'en', or ['en', 'de']"
                 )
+            if len(code) == 3 and not _is_found(code.lower()):
+                raise ValueError(
+                    f"language has {code!r}, and no page is found to be in that; give the language's ISO "
+                    "639-1 code, which has two letters: 'en', not 'eng'"
+                )
         return self
 
     @model_validator(mode="after")
@@ -216,3 +221,9 @@ class Ingest(Section):
                 "of less similar"
             )
         return self
+
+
+def _is_found(code: str) -> bool:
+    from answermill.indexing.documents.language import is_found  # its models take a tenth of a second
+
+    return is_found(code)

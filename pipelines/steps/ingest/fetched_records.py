@@ -23,7 +23,7 @@ from answermill.files.sealed_json import read_sealed, write_sealed
 from answermill.files.store import CACHE, fetch, in_parallel, read_range, requests_to, sha256
 from answermill.files.store_errors import Refused
 from answermill.indexing.crawl.raw_page import RawPage
-from answermill.indexing.crawl.records import ByteRange, WantedRecord, ranges, record_pages, too_large
+from answermill.indexing.crawl.records import ByteRange, WantedRecord, ranges, record_pages, refused
 from answermill.pipelines.specs.ingest import IngestCounts
 from answermill.schemas.corpus import Rejected
 
@@ -90,7 +90,7 @@ class RecordUnit:
         byte_ranges = ranges(self.records)
         return IngestCounts(
             records=len(self.records),
-            record_bytes=sum(record.length for record in self.records if not too_large(record)),
+            record_bytes=sum(record.length for record in self.records if not refused(record)),
             requests=len(byte_ranges),
             request_bytes=sum(byte_range.end - byte_range.start for byte_range in byte_ranges),
         )
@@ -113,7 +113,7 @@ class _Fetched:
 def _fetch(records: list[WantedRecord], file: Path) -> _Fetched:
     """Fetch the records into a file."""
     starts: dict[str, int] = {}
-    failures = {str(n): f"{record.length} bytes" for n, record in enumerate(records) if too_large(record)}
+    failures = {str(n): f"{record.length} bytes" for n, record in enumerate(records) if refused(record)}
     byte_ranges = ranges(records)
     at_once = requests_to(as_path(records[0].path))
 

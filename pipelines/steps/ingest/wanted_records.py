@@ -131,13 +131,15 @@ def _selected(name: str, file: Path, query: CrawlIndex) -> pa.Table:
     try:
         check_depth(file)
         index = _opened(file)
+        if missing := _COLUMNS.keys() - {*index.schema.names}:
+            raise KeyError(f"it has no column {', '.join(sorted(missing))}")
         condition = None
         for clause in _conditions(index.schema, query):
             condition = clause if condition is None else condition & clause
         rows = index.to_table(columns=list(_COLUMNS), filter=condition)
         rows = rows.cast(pa.schema(list(_COLUMNS.items())))
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, KeyError) as e:
-        why = " ".join(str(e).split())[:300]
+        why = " ".join(str(e.args[0] if isinstance(e, KeyError) else e).split())[:300]
         raise JobError(f"{KEY}.files: {name}: not CommonCrawl's columnar index: {why}", BAD_DATA) from e
 
     if empty := next((column for column in _COLUMNS if rows[column].null_count), None):

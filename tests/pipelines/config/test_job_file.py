@@ -125,6 +125,9 @@ def test_languages_are_one_code_a_list_or_all(tmp_path):
     for override, codes in (("=de", ["de"]), ("=['en', 'hi']", ["en", "hi"]), ("=", []), ("=[]", [])):
         assert job(tmp_path, GOOD, f"ingest.language{override}").ingest.languages == codes
     assert "'english', which is no ISO 639 code; give" in refused(tmp_path, GOOD, "ingest.language=english")
+    assert "'ger', and no page is found to be in that" in refused(
+        tmp_path, GOOD, 'ingest.language=["en","ger"]'
+    )
 
 
 @pytest.mark.parametrize(

@@ -362,6 +362,7 @@ def test_an_index_that_is_wrong_costs_the_records_it_is_wrong_about(
         5: {"url": "https://elsewhere.example/"},
         7: {"warc_record_length": 30_000_000},
         9: {"warc_record_offset": 10_000_000},
+        11: {"warc_record_length": -5},
     }
     write_index(crawl / "index.parquet", [{**row, **wrong.get(n, {})} for n, row in enumerate(wanted)])
 
@@ -376,6 +377,7 @@ def test_an_index_that_is_wrong_costs_the_records_it_is_wrong_about(
         5: "other_record",
         7: "too_large",
         9: "not_fetched",
+        11: "no_record",
     }
 
     assert set(reasons.values()) <= {"language", "no_content", "too_short", "duplicate"}, (
@@ -465,7 +467,7 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(
         (
             {"input": [], "index": {"files": [str(crawl / "other.parquet")]}},
             BAD_DATA,
-            "not CommonCrawl's columnar index",
+            "not CommonCrawl's columnar index: it has no column warc_filename, warc_record_length",
         ),
         ({"input": []}, SETTINGS, "ingest.input is missing, and so is crawl_index"),
         ({"input": ["x"], "paths_range": [3]}, SETTINGS, r"paths_range is \[first, end\]"),
