@@ -25,9 +25,10 @@ from answermill.ranking.rerankers.baselines.similarity import Similarity
 from answermill.ranking.rerankers.blend.fitting import LabelledColumns, fit_columns
 from answermill.ranking.rerankers.blend.score_columns import standardised
 from answermill.ranking.rerankers.blend.weights import FitOptions
-from answermill.ranking.rerankers.cascade.cascade import Cascade, survivors
+from answermill.ranking.rerankers.cascade.cascade import Cascade
 from answermill.ranking.rerankers.cascade.cascade_model import load
 from answermill.ranking.rerankers.cascade.exits import ExitScores
+from answermill.ranking.rerankers.cascade.schedule import survivors
 from answermill.schemas.arrays import Floats, Ints
 from experiments.percents import difference
 from experiments.question_sets.learnable import Questions

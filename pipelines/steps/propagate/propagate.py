@@ -209,13 +209,10 @@ class FindLabelsToSpread(UnitWork):
         self._given = GivenLabels(fetch_tree(self._given.folder))
 
     def work(self, unit: int) -> None:
-        rows = 0
         path = _spread_file(self._step, unit)
         with replacing(path) as temporary, pa.ipc.new_file(temporary, SPREAD_LABEL) as file:
             for sentences in self._parts[unit].sentences():
-                batch = labels_to_spread(sentences, self._given)
-                file.write_batch(batch)
-                rows += batch.num_rows
+                file.write_batch(labels_to_spread(sentences, self._given))
         self._step.reports.write(Report(unit, {}, StepCounts()))
 
 

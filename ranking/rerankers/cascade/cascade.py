@@ -14,7 +14,6 @@ from dataclasses import replace
 from typing import ClassVar, NamedTuple, Self, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from answermill.ranking.context import Reading
@@ -24,7 +23,7 @@ from answermill.ranking.rerankers.cascade import ExitStage
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load
 from answermill.ranking.rerankers.cascade.exits import ExitModel, ExitRows
 from answermill.ranking.rerankers.cascade.prior import Prior, fit_exits
-from answermill.ranking.rerankers.cascade.schedule import check, dropped
+from answermill.ranking.rerankers.cascade.schedule import check, survivors
 from answermill.ranking.transformer.devices import IN_FLIGHT, Arriving, dtype_of, in_turns
 from answermill.ranking.transformer.packing import Pairs, Tokeniser
 from answermill.schemas.arrays import Floats, Ints, StagePrecision
@@ -237,19 +236,6 @@ def fit_prior(
     scores = [rows.scores for rows in model.exit_scores(lists)]
     drops = alpha_per_exit(drop, len(model.exits) - 1)
     return fit_exits(lists, labels, scores, names, drops, options=options)
-
-
-def survivors(question: Ints, scores: Floats, order: Ints, alpha: float) -> npt.NDArray[np.bool_]:
-    """Mask [candidates]: True = survives this exit. The ⌊α·k⌋ lowest-scored of each question's k candidates
-    are dropped (§4.3.2); among ties those later in `order`."""
-    best_first = np.lexsort((order, -rounded(scores), question))
-    _, number, k = np.unique(question, return_inverse=True, return_counts=True)
-    starts = np.cumsum(k) - k
-    rank = np.empty(len(question), np.int64)
-    rank[best_first] = np.arange(len(question)) - starts[number[best_first]]
-    stay = k - np.fromiter((dropped(int(n), alpha) for n in k), np.int64, len(k))
-    kept: npt.NDArray[np.bool_] = rank < stay[number]
-    return kept
 
 
 class _Passed(NamedTuple):

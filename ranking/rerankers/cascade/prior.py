@@ -17,8 +17,8 @@ import numpy as np
 from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.blend.score_columns import EXIT, WeightedSum
 from answermill.ranking.rerankers.blend.weights import USUAL_FIT, Fit, FitOptions
-from answermill.ranking.rerankers.cascade.schedule import dropped
-from answermill.schemas.arrays import Bools, Floats, Ints
+from answermill.ranking.rerankers.cascade.schedule import survivors
+from answermill.schemas.arrays import Floats, Ints
 from answermill.schemas.ranked import RankedList
 
 
@@ -110,15 +110,6 @@ def fit_exits(
         fits.append(fit_columns(here, options))
         if alpha:
             total = WeightedSum.of(fits[-1].weights).total(here.values, here.question)
-            remaining[remaining] = _stay(total, here.question, alpha)
+            remaining[remaining] = survivors(here.question, total, np.arange(len(total)), alpha)
 
     return fits
-
-
-def _stay(total: Floats, question: Ints, alpha: float) -> Bools:
-    """[candidates]: true for those that do not leave, as in `survivors` for a single list."""
-    stay = np.ones(len(total), np.bool_)
-    order = np.lexsort((np.arange(len(total)), -rounded(total), question))
-    for rows in np.split(order, np.flatnonzero(np.diff(question[order])) + 1):
-        stay[rows[len(rows) - dropped(len(rows), alpha) :]] = False
-    return stay

@@ -19,6 +19,11 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import TypeAlias
 
+import numpy as np
+
+from answermill.ranking.reranker import rounded
+from answermill.schemas.arrays import Bools, Floats, Ints
+
 Schedule: TypeAlias = tuple[float, ...]
 """Share of candidates that leaves at each exit but the last. 0 at an exit is no exit there."""
 
@@ -32,6 +37,19 @@ def dropped(k: int, alpha: float) -> int:
         raise ValueError(f"α = {alpha}; the share that is dropped must be at least 0 and below 1")
     exact = Fraction(str(float(alpha)))
     return k * exact.numerator // exact.denominator
+
+
+def survivors(question: Ints, scores: Floats, order: Ints, alpha: float) -> Bools:
+    """Mask [candidates]: True = survives this exit. The ⌊α·k⌋ lowest-scored of each question's k candidates
+    are dropped (§4.3.2); among ties those later in `order`."""
+    best_first = np.lexsort((order, -rounded(scores), question))
+    _, number, k = np.unique(question, return_inverse=True, return_counts=True)
+    starts = np.cumsum(k) - k
+    rank = np.empty(len(question), np.int64)
+    rank[best_first] = np.arange(len(question)) - starts[number[best_first]]
+    stay = k - np.fromiter((dropped(int(n), alpha) for n in k), np.int64, len(k))
+    kept: Bools = rank < stay[number]
+    return kept
 
 
 def sizes(k: int, drops: Sequence[float]) -> list[int]:

@@ -19,9 +19,9 @@ from answermill.ranking.checkpoint import CONFIG
 from answermill.ranking.context import Reading
 from answermill.ranking.reranker import Resources, left_at, order_by, rounded
 from answermill.ranking.rerankers.cascade import CascadeStage
-from answermill.ranking.rerankers.cascade.cascade import Cascade, alpha_per_exit, survivors
+from answermill.ranking.rerankers.cascade.cascade import Cascade, alpha_per_exit
 from answermill.ranking.rerankers.cascade.cascade_model import load
-from answermill.ranking.rerankers.cascade.schedule import check
+from answermill.ranking.rerankers.cascade.schedule import check, survivors
 from answermill.schemas.ranked import Candidate, CandidateKind, RankedList
 
 

@@ -126,7 +126,7 @@ class Relatedness:
         question_rows = np.where(question < len(self._table), question, 0)
         question_vectors = self._aligned(question_rows) / torch.from_numpy(self._lengths[question_rows, None])
         # One by one: PyTorch makes one product of all of them, whose shape would depend on the list.
-        parts = self._aligned(filled).split(PRODUCT_WORDS)
+        parts = torch.split(self._aligned(filled), PRODUCT_WORDS)
         products = torch.cat([part @ question_vectors.T for part in parts]).numpy()
         cos: Singles = products / self._lengths[filled, None]
         return cos[: len(words)]

@@ -96,9 +96,3 @@ def _why_not(bar: float, answered: int, wrong: int, max_wrong: float, confidence
         f"{confidence:g}: at the surest, {bar:g}, {wrong} of {answered} held-back answers are wrong{few}; "
         "give a higher max_wrong, calibrate on more labels, or give min_probability, which promises nothing"
     )
-
-
-def as_compared(probability: Floats) -> Floats:
-    """Probabilities as they are compared with a bar: rounded like all scores, so that no bar depends on the
-    last digits."""
-    return np.asarray(probability, np.float64).round(6)

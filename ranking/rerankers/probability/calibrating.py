@@ -18,8 +18,8 @@ import numpy as np
 from answermill.ranking.evaluation.calibration import Calibration
 from answermill.ranking.evaluation.risk_coverage import calibration_error
 from answermill.ranking.evaluation.significance import bootstrap, interval
+from answermill.ranking.reranker import rounded
 from answermill.ranking.rerankers.blend.weights import Interval
-from answermill.ranking.rerankers.probability.bar import as_compared
 from answermill.ranking.rerankers.probability.calibration_file import (
     CalibrationFile,
     PartAnswers,
@@ -118,7 +118,7 @@ def first_probabilities(
         probabilities(labelled.ranked, calibration, stages)[0] if labelled.ranked.candidates else 0.0
         for labelled in lists
     ]
-    return as_compared(np.array(values, np.float64))
+    return rounded(np.array(values, np.float64))  # as they are compared with a bar
 
 
 def held_out(lists: Sequence[LabelledList], stages: Sequence[str], seed: int = 0) -> tuple[Floats, Floats]:

@@ -21,13 +21,13 @@ from answermill.ranking.evaluation.metrics import Judged, measure
 from answermill.ranking.lists import ranked_list
 from answermill.ranking.reranker import ScoreNotFinite
 from answermill.ranking.rerankers.cascade import cascade
-from answermill.ranking.rerankers.cascade.cascade import Cascade, alpha_per_exit, survivors
+from answermill.ranking.rerankers.cascade.cascade import Cascade, alpha_per_exit
 from answermill.ranking.rerankers.cascade.cascade_model import CascadeModel, load, save
 from answermill.ranking.rerankers.cascade.exits import ExitScores
 from answermill.ranking.rerankers.cascade.pointwise import Pointwise
 from answermill.ranking.rerankers.cascade.prior import fit_exits
 from answermill.ranking.rerankers.cascade.replay import replay
-from answermill.ranking.rerankers.cascade.schedule import sizes
+from answermill.ranking.rerankers.cascade.schedule import sizes, survivors
 from answermill.ranking.rerankers.registry import load_reranker
 from answermill.ranking.training.cross_encoders import PairOptions, PairTask
 from answermill.ranking.training.loop import Dev, Output, Recipe, train
