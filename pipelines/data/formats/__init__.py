@@ -38,7 +38,7 @@ from answermill.pipelines.data.formats.format import (
 from answermill.pipelines.data.formats.rows_in_order import in_order
 from answermill.pipelines.data.formats.tabular import label_advice
 from answermill.pipelines.data.inputs.columns import AS_NAMED, Columns
-from answermill.pipelines.data.inputs.text_lines import lines
+from answermill.pipelines.data.inputs.text_lines import csv_header, lines
 from answermill.pipelines.errors import BAD_DATA, USAGE, JobError, check_file
 from answermill.schemas import plug_ins
 from answermill.schemas.labels import LabelledCandidate
@@ -143,15 +143,21 @@ def _refuse_unreadable(path: Path) -> None:
 
 
 def _first_line(path: Path) -> str:
-    """The cells of a first line that looks like a table's, for a message; '' where it does not."""
-    rows = [line.split("\t") for line in FileHead.of(path).lines]
-    if not rows or len(rows[0]) == 1:
-        return ""
-    if about_labels := label_advice(rows):
+    """The cells of a first line that looks like a table's, or its keys, for a message; '' where it does
+    not."""
+    head = FileHead.of(path)
+    rows = [line.split("\t") for line in head.lines]
+    if rows and len(rows[0]) > 1 and (about_labels := label_advice(rows)):
         return f". {about_labels}"
-    names = ", ".join(rows[0])[:120]
+
+    names = rows[0] if rows else []
+    if len(names) == 1:
+        is_csv = path.name.lower().removesuffix(".gz").endswith(".csv")
+        names = csv_header(head.lines[0]) if is_csv else list(head.first_object)
+    if len(names) < 2:
+        return ""
     advice = "write --columns question=NAME text=NAME label=NAME"
-    return f". Its first line has {names}; if these are columns, {advice}"
+    return f". Its first line has {', '.join(names)[:120]}; if these are columns, {advice}"
 
 
 def recognise(path: Path, columns: Columns = AS_NAMED) -> str | None:

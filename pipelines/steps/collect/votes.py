@@ -21,6 +21,8 @@ from answermill.pipelines.steps.collect.people import Identity, People, identity
 from answermill.schemas.corpus import Rejected
 
 SHOWN_PAIRS = 20
+NAME_WIDTH = 40
+"""Letters of an annotator's name in a table for people."""
 
 
 class Vote(NamedTuple):
@@ -203,7 +205,11 @@ class AnnotatorAgreement:
         votes_each = f" of {self.fleiss_votes} each" if self.fleiss_votes else ""
         yield f"Krippendorff's alpha {_figure_text(self.krippendorff)}"
         yield f"Fleiss' kappa        {_figure_text(self.fleiss)}{votes_each}"
-        width = max(map(len, ("annotator", *self.annotators)))
+        shown = {
+            name: name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…"
+            for name in self.annotators
+        }
+        width = max(map(len, ("annotator", *shown.values())))
         yield ""
         yield (
             f"{'annotator':<{width}}  tasks  correct  as the others  controls  right (95 % interval)    "
@@ -218,7 +224,7 @@ class AnnotatorAgreement:
             right = f"{controls.value:.1%} ({interval[0]:.1%} to {interval[1]:.1%})" if interval else "-"
             positive = annotator.positive / annotator.items
             shares = f"{annotator.items:>5,}  {positive:>7.1%}  {as_others:>13}"
-            yield f"{name:<{width}}  {shares}  {judged:>8}  {right:<23}  {self.weights[name]:>6.2f}"
+            yield f"{shown[name]:<{width}}  {shares}  {judged:>8}  {right:<23}  {self.weights[name]:>6.2f}"
 
         if self.pairs:
             yield ""

@@ -154,3 +154,19 @@ def test_no_other_file_of_ours_is_taken_for_a_data_set(shared_data):
         }
         | {f"insuranceqa-v1-partial/{split}.jsonl.gz": "insuranceqa" for split in ("train", "dev", "test")}
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("a.csv", "question_id,question,label"),
+        ("a.jsonl", '{"question_id": "q", "question": "Who?", "label": 1}'),
+        ("a.tsv", "question_id\tquestion\tlabel"),
+    ],
+)
+def test_a_table_without_a_needed_column_is_refused_with_those_that_it_has(
+    tmp_path: Path, name: str, line: str
+) -> None:
+    (tmp_path / name).write_text(f"{line}\n")
+    with pytest.raises(JobError, match="first line has question_id, question, label; if these are columns,"):
+        read_dataset(tmp_path / name)
