@@ -132,12 +132,10 @@ class Relatedness:
         return cos[: len(words)]
 
     def _aligned(self, rows: Ints | Rows) -> Tensor:
-        """The vectors of rows, filled up with zeros so that each begins at a multiple of 64 bytes: how a
+        """The vectors of rows, filled up with zeros so that each begins at a multiple of 16 bytes: how a
         product is summed depends on where a vector begins."""
-        d = self._table.shape[1]
-        vectors = torch.zeros(len(rows), -d // 16 * -16)
-        vectors[:, :d] = torch.from_numpy(self._table.take(rows, axis=0))
-        return vectors
+        vectors = torch.from_numpy(self._table.take(rows, axis=0))
+        return F.pad(vectors, (0, -vectors.shape[1] % 4)) if vectors.shape[1] % 4 else vectors
 
 
 def _distinct(rows: Rows, owner: Ints) -> tuple[Rows, Ints, Ints]:
