@@ -17,6 +17,8 @@ from answermill.indexing.crawl.raw_page import date as iso_date
 
 _CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\r")  # which no text has
 EXACT = 2**53
+_DIGITS = 400
+"""Digits of a whole number that is written out; 50 bytes could ask for millions."""
 """From here on a float stands for several whole numbers."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LEAST_SECONDS = 10**8  # of an epoch, 1973: a smaller number is none
@@ -83,8 +85,10 @@ def as_text(value: Any) -> str:
         case Decimal():
             if value.is_nan():
                 return ""
-            whole = value.is_finite() and value == value.to_integral_value()
-            text = str(int(value)) if whole else str(value.normalize())
+            is_short = value.is_finite() and value.adjusted() < _DIGITS
+            text = (
+                str(int(value)) if is_short and value == value.to_integral_value() else str(value.normalize())
+            )
         case date():  # a datetime is one
             text = value.isoformat()
         case {"$oid": inner} | {"$uuid": inner} | {"$date": inner}:  # as MongoDB exports them
@@ -97,7 +101,7 @@ def as_text(value: Any) -> str:
         ):
             return _of_number(inner)
         case {"$binary": {"base64": str() as packed}}:
-            return _of_bytes(binascii.a2b_base64(packed.encode("ascii", "ignore") + b"==="))
+            return _of_base64(packed)
         case dict() | list() | tuple():
             text = json.dumps(value, ensure_ascii=False, sort_keys=True, default=as_text)
         case _:
@@ -128,6 +132,14 @@ def _of_number(written: Any) -> str:
         return as_text(written)
 
 
+def _of_base64(packed: str) -> str:
+    """Bytes in base64 as text; what is none stays as it is written."""
+    try:
+        return _of_bytes(binascii.a2b_base64(packed.encode("ascii", "ignore") + b"==="))
+    except binascii.Error:
+        return packed
+
+
 def _of_bytes(content: bytes) -> str:
     """Bytes as the text that they are in UTF-8, else as a UUID if they may be one, else in hexadecimal."""
     if len(content) == 16 and not _CONTROLS.isdisjoint(content):
@@ -153,19 +165,19 @@ def as_date(value: Any) -> str:
         return iso
     try:
         read = _read(text)
-    except (ValueError, TypeError, IndexError, OverflowError):  # by parsers of what is no date
+    except (ValueError, TypeError, IndexError, ArithmeticError):  # by parsers of what is no date
         return ""
     return iso_date(read)
 
 
 def _read(text: str) -> str:
     """The date that a text has, which is not ISO 8601 as it is. Raises ValueError, TypeError, IndexError or
-    OverflowError if it has none."""
+    ArithmeticError if it has none."""
     if (day := _read_day(text)) is not None:
         return day.isoformat()
     if _STAMP.fullmatch(text):
         return datetime.strptime(text, "%Y%m%d%H%M%S").replace(tzinfo=UTC).isoformat()
-    if text.replace(".", "", 1).isdigit():
+    if text.isascii() and text.replace(".", "", 1).isdigit():
         return _since_1970(Decimal(text)).isoformat()
     if milliseconds := _DOT_NET.fullmatch(text):
         return (_EPOCH + timedelta(milliseconds=int(milliseconds[1]))).isoformat()

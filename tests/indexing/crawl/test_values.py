@@ -138,6 +138,12 @@ def test_another_zone_costs_the_date_and_not_the_row(day: str, zone: str) -> Non
         "2024-400",
         "March 2024",
         "3/5/2024",
+        "²",
+        "٤²",
+        "1.²",
+        {"$binary": {"base64": "A"}},
+        {"$numberDecimal": "1E+10000000"},
+        {"$numberDecimal": "-1E-10000000"},
         pytest.param("1" + 200_000 * " " + "(a) b", id="long"),
     ],
 )
