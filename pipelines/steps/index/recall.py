@@ -34,6 +34,7 @@ QUESTIONS = 256
 TIMES = (1, 2, 4)
 """How many times as wide as by itself an index may be searched where the job leaves its width open."""
 _ROWS_AT_ONCE = 8_192
+_NOISE = 1e-5  # bound of the error of a sum in float32, as a share of it
 Vectors = npt.NDArray[np.float32]
 
 
@@ -90,7 +91,7 @@ def measure(job: Job, passages: Folder[Passage], folder: Path, parts: Sequence[P
         counts = IndexCounts(
             recall_questions=len(texts),
             recall_wanted=sum(map(len, nearest)),
-            recall_found=sum(map(_in_both, nearest, searched)),
+            recall_found=sum(map(as_near, nearest, searched)),
             recall_probes=width.probes,
             recall_candidates=width.candidates,
             recall_times=width.times,
@@ -110,9 +111,14 @@ def _found(index: CodedIndex, questions: Vectors, width: VectorSearch, shard: in
     ]
 
 
-def _in_both(nearest: Best, searched: Best) -> int:
-    """Number of a question's nearest passages that are among the first of a search."""
-    return len({*nearest.ids.tolist()} & {*merge([searched], NEAREST).ids.tolist()})
+def as_near(nearest: Best, searched: Best) -> int:
+    """Number of the first passages of a search that are as near as a question's nearest: of those that tie
+    with the last of these, such as repeated ones, any are as good as others."""
+    if not len(nearest):
+        return 0
+    last = float(nearest.scores.min())
+    near = merge([searched], NEAREST).scores >= last - _NOISE * max(1.0, abs(last))
+    return min(len(nearest), int(near.sum()))
 
 
 def exact(index: CodedIndex, questions: Vectors, shard: int) -> list[Best]:

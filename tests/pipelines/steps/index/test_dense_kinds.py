@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from answermill.indexing.shards.lucene.statistics import GlobalStatistics
+from answermill.indexing.shards.rank_fusion import Best
 from answermill.indexing.shards.shard import Shard
 from answermill.indexing.shards.shard_files import QUANTIZER, ShardMismatch
 from answermill.indexing.shards.vectors.vector_kinds import VectorsUnfit, empty_index
@@ -26,6 +27,7 @@ from answermill.pipelines.specs.retrieve import RETRIEVE, RETRIEVED
 from answermill.pipelines.steps import models
 from answermill.pipelines.steps.chain import foreseen, run_steps
 from answermill.pipelines.steps.index.index import check, index, step_of
+from answermill.pipelines.steps.index.recall import as_near
 from answermill.pipelines.steps.retrieve import retrieve as retrieve_step
 from answermill.pipelines.steps.retrieve.asked_questions import Block
 from answermill.pipelines.steps.retrieve.passes import Pass
@@ -105,6 +107,20 @@ def test_shards_that_send_a_few_candidates_and_then_those_that_are_wanted_give_t
     assert 0 < sent["wanted"] <= questions * candidates / first
     if first == 5:
         assert sent["more"] < questions * candidates / 2
+
+
+def best(scores: Sequence[float], first: int = 0) -> Best:
+    rows = np.arange(first, first + len(scores))
+    return Best.of(0, rows, [f"0#{row}" for row in rows], np.array(scores, np.float64))
+
+
+def test_of_passages_that_tie_with_the_last_of_the_nearest_any_is_as_good() -> None:
+    """A crawl repeats passages: by their names half of what a search finds would be missed."""
+    nearest = best([0.9] * 10 + [0.5] * 90)
+    assert as_near(nearest, best([0.9] * 10 + [0.5] * 90, first=10_000)) == 100
+    assert as_near(nearest, best([0.9] * 10 + [0.500002] * 500)) == 100
+    assert as_near(nearest, best([0.9] * 8 + [0.5] * 40 + [0.4] * 52)) == 48
+    assert as_near(best([]), best([])) == as_near(nearest, best([])) == 0
 
 
 def test_a_recall_below_the_bar_fails_and_the_shards_stay(small_run: Path, tmp_path: Path) -> None:
