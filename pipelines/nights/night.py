@@ -54,7 +54,7 @@ class Night:
                 self._enter(stage.__name__.removeprefix("_"))
                 yield from stage()
         except Exception:
-            with suppress(OSError):  # of a store that is not reached; the first error is the one to know
+            with suppress(OSError, JobError):  # a store that is not reached; the first error is to be known
                 yield from self._retain()
             raise
         self._enter("retain")
@@ -118,8 +118,17 @@ class Night:
         return f"`{self.command} --accept` makes it the good run all the same"
 
     def _publish(self) -> Iterator[str]:
+        if not self.accept and (later := self._later()) is not None:
+            yield f"publish    {later} stays {GOOD}, a night that began later; {self._acceptance()}"
+            return
         self.nights.publish(self.record.night)
         yield f"publish    {self.nights.folder / GOOD} is {self.record.night}"
+
+    def _later(self) -> str | None:
+        """The good run if it is of a night that began later: this one was typed again."""
+        good = self.nights.good()
+        record = None if good in (None, self.record.night) else self.nights.read(str(good))
+        return good if record is not None and record.began > self.record.began else None
 
     def _retain(self) -> Iterator[str]:
         for name in self.nights.surplus(self.keep, self.record.night):

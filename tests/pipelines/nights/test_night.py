@@ -99,6 +99,29 @@ def test_a_good_night_is_published_and_a_refused_one_is_not_until_it_is_accepted
     assert "2026-01-02 is the good run already" in capsys.readouterr().out
 
 
+def test_an_old_night_that_is_typed_again_does_not_take_the_place_of_a_later_one(
+    job: Path, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(job, 10)
+    for name in ("a", "b"):
+        assert night(job, runs, "--night", name) == 0
+    assert night(job, runs, "--night", "a") == 0 and Nights(runs).good() == "b"
+    assert "b stays good, a night that began later" in capsys.readouterr().out
+    assert night(job, runs, "--night", "a", "--accept") == 0 and Nights(runs).good() == "a"
+
+
+def test_a_damaged_record_of_another_night_does_not_hide_why_this_one_fails(
+    job: Path, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(job, 10)
+    assert night(job, runs, "--night", "a") == 0
+    (runs / "old").mkdir()
+    (runs / "old/night.json").write_text("{")
+    crawl(job, 2)
+    assert night(job, runs, "--night", "b") == WORSE
+    assert "night b is refused" in capsys.readouterr().err
+
+
 def test_refused_nights_are_removed_like_others_but_for_the_good_one(job: Path, runs: Path) -> None:
     crawl(job, 10)
     assert night(job, runs, "--night", "first", "--keep", 2) == 0
