@@ -102,11 +102,11 @@ def _near(
     for member in members:
         equal = (rows[stay] == rows[member]).mean(axis=1) if stay else np.zeros(0)
         near = np.flatnonzero(_jaccard(equal) >= similarity)
-        if len(near):
-            if ranks[member][0]:  # a document of the earlier run stays
-                yield member, stay[int(near[0])]
-        else:
+        is_earlier = not ranks[member][0]  # a document of the earlier run stays, whatever is near it
+        if is_earlier or not len(near):
             stay.append(member)
+        else:
+            yield member, stay[int(near[0])]
 
 
 def _jaccard(equal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

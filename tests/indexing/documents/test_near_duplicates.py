@@ -103,6 +103,20 @@ def test_a_document_of_an_earlier_run_stays_whatever_its_id() -> None:
     assert pairs(texts, earlier=("z", "y")) == {"a": "y"}
 
 
+def test_each_document_of_an_earlier_run_is_compared_though_another_is_near_it() -> None:
+    """Of two that are near each other the later one is near a page that the first is far from."""
+    text = page(1)
+    texts = {
+        "a": " ".join(text),
+        "b": " ".join([*text[20:], *page(2)[:20]]),
+        "c": " ".join([*text[40:], *page(2)[:40]]),
+    }
+    similar = [jaccard(texts[x], texts[y]) for x, y in ("ab", "bc", "ac")]
+    assert min(similar[:2]) > 0.8 > similar[2]
+    assert pairs(texts, earlier=("b",)) == {"c": "b", "a": "b"}
+    assert pairs(texts, earlier=("a", "b")) == {"c": "b"}
+
+
 def test_what_stays_in_one_band_and_goes_in_another_hands_on_what_was_to_go_for_it() -> None:
     assert kept(
         [((1, "c"), (1, "b")), ((1, "b"), (1, "a")), ((1, "c"), (1, "bb")), ((1, "e"), (0, "z"))]
