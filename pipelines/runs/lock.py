@@ -49,7 +49,7 @@ def claimed(folder: Path) -> Iterator[None]:
             raise JobError(f"{folder} is a file; give a folder", OUTPUT_EXISTS) from None
         created = False
 
-    lock = FileLock(folder / LOCK, blocking=False)
+    lock = FileLock(folder / LOCK, blocking=False, fallback_to_soft=False)
     try:
         lock.acquire()
     # The last two: the other process removes the folder at this moment.

@@ -28,6 +28,7 @@ TIMEOUT_S = 30.0
 _NO_FAILURE = (0, INTERRUPTED, TERMINATED)
 """Exit codes after which nothing is done: a command that was stopped goes on when it is typed again."""
 _SHOWN = 2_000
+_LAST_WORDS_S = 1.0  # for the output of a command that was ended
 """Most characters of a command's output that are written."""
 
 
@@ -127,7 +128,10 @@ def _call(command: str, timeout_s: float, facts: FailureFacts) -> None:
             output, _ = process.communicate(facts.json() + b"\n", timeout=timeout_s)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
+            try:
+                output, _ = process.communicate(timeout=_LAST_WORDS_S)
+            except subprocess.TimeoutExpired as e:  # a daemon that it has started holds its output
+                output = e.output or b""
             _warn(f"the command was ended after {timeout_s:g} s", output)
             return
     if process.returncode:

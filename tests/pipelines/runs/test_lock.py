@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
 import threading
@@ -84,17 +85,20 @@ def test_it_is_free_again_when_the_block_fails(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_system_without_locks_is_told_of(tmp_path: Path, monkeypatch, capsys) -> None:
+@pytest.mark.parametrize("error", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_told_of(tmp_path: Path, monkeypatch, capsys, error: int) -> None:
     def refuse(held: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     with claimed(tmp_path):
         pass
+    why = os.strerror(error)
     assert (
         capsys.readouterr().err
-        == f"{tmp_path} cannot be locked (No locks available): make sure that no other process writes there\n"
+        == f"{tmp_path} cannot be locked ({why}): make sure that no other process writes there\n"
     )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:

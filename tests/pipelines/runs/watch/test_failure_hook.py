@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -117,6 +119,15 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_has_started(
     assert "the command was ended after 0.3 s; it said: begun" in capsys.readouterr().err
     run_hook(OnFailure(command="echo no mail >&2; exit 3"), FACTS)
     assert "the command ended with 3; it said: no mail" in capsys.readouterr().err
+
+
+def test_a_daemon_that_a_command_starts_holds_nobody_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = f"echo begun; setsid sleep 600 & echo $! > {tmp_path / 'pid'}; sleep 600"
+    run_hook(OnFailure(command=command, timeout_s=0.5), FACTS)
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)  # fails if it has ended
+    assert "the command was ended after 0.5 s; it said: begun" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("code", [0, 130, 143])
