@@ -1,10 +1,9 @@
 """The tasks of one call of an engine, as all machines at a run see them: which are done, and what they have
 emitted.
 
-A task that is done has a mark in the call's folder, `NUMBER.none`, or `NUMBER.values` with what it emitted:
-a length, an index of keys and places, and the values (disk_values.py). The first mark of a task stands; a
-second one says the same, since values are the same wherever they are worked out. A unit that has a report
-needs no mark.
+A task that is done has a mark in the call's folder, `NUMBER.done`, with what it emitted: a length, an index
+of keys and places, and the values (disk_values.py), or nothing. Of several machines' marks of a task the
+first one stands: one of them may have given up what another could do. A unit that has a report needs no mark.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from answermill.pipelines.engine.disk_values import Places, Written, no_places, 
 from answermill.pipelines.engine.machines.leases import Leases
 from answermill.pipelines.runs.manifests.reports import Reports
 
-_NONE, _VALUES, _REPORTED = "none", "values", "reported"
+_MARKED, _REPORTED = "done", "reported"
 _LENGTH = 8
 """Bytes of the length of the index."""
 
@@ -36,7 +35,7 @@ class TaskBoard:
         self._folder, self._label, self._leases, self._reports = folder, label, leases, reports
         self._numbers = list(numbers)
         self._done: dict[int, str] = {}
-        """Number of each task that is done → its mark, or _REPORTED."""
+        """Number of each task that is done → how it is known."""
         self._waiting = deque[int]()
         self._own: set[int] = set()
 
@@ -48,7 +47,7 @@ class TaskBoard:
         with suppress(FileNotFoundError):  # there is no mark
             for path in self._folder.iterdir():
                 number, _, kind = path.name.partition(".")
-                if kind in (_NONE, _VALUES):
+                if kind == _MARKED:
                     self._done[int(number)] = kind
         self._leases.refresh()
 
@@ -83,30 +82,30 @@ class TaskBoard:
         return None
 
     def _mark_now(self, number: int) -> str | None:
-        """The mark of a task, or _REPORTED; None if it is not done."""
-        for kind in (_VALUES, _NONE):
-            if self._path(number, kind).is_file():
-                return kind
+        """How it is known that a task is done; None if it is not."""
+        if self._path(number).is_file():
+            return _MARKED
         return _REPORTED if self._reports is not None and self._reports.has(number) else None
 
     def finish(self, number: int, written: Written, file: Path) -> None:
         """Mark a task of this machine as done; `written` are the values that it has emitted into `file`."""
-        kind = _VALUES if written else _NONE
-        path = self._path(number, kind)
+        path = self._path(number)
         with creating(path) as new:
             new.write_bytes(_mark(written, file) if written else b"")
             put(new, path, replace=False)
 
-        self._done[number] = kind
+        self._done[number] = _MARKED
         self._own.discard(number)
         self._leases.give_back(self._lease(number))
 
     def values(self, folder: Path, first: int) -> Places:
         """Places of all values that the tasks have emitted, in files of this machine in `folder`, which get
         the names `first`, `first` + 1, …."""
-        emitted, numbers = no_places(), [n for n in self._numbers if self._done[n] == _VALUES]
-        marks = [self._path(number, _VALUES) for number in numbers]
+        emitted, numbers = no_places(), [n for n in self._numbers if self._done[n] == _MARKED]
+        marks = [self._path(number) for number in numbers]
         for name, mark in enumerate(in_parallel(fetch, marks, requests_to(self._folder)), first):
+            if not mark.stat().st_size:
+                continue
             link_or_copy(mark, folder / str(name))
             with (folder / str(name)).open("rb") as file:
                 length = int.from_bytes(file.read(_LENGTH), "big")
@@ -118,8 +117,8 @@ class TaskBoard:
     def _lease(self, number: int) -> str:
         return f"{self._label}-{number:06d}"
 
-    def _path(self, number: int, kind: str) -> Path:
-        return self._folder / f"{number:06d}.{kind}"
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{number:06d}.{_MARKED}"
 
 
 def _mark(written: Written, file: Path) -> bytes:
