@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -112,15 +112,22 @@ def _questions(path: Path, words: Mapping[str, str]) -> Iterator[PooledQuestion]
 
 def _questions_jsonl(path: Path) -> Iterator[PooledQuestion]:
     for line, row in json_lines(path):
-        right = field(path, line, row, "positive_ids", list)
-        wrong = "labelled_negative_ids"
+        right, wrong = _names(path, line, row, "positive_ids"), "labelled_negative_ids"
         pool = (
-            field(path, line, row, "pool_ids", list)
+            _names(path, line, row, "pool_ids")
             if wrong not in row
-            else right + field(path, line, row, wrong, list)
+            else right + _names(path, line, row, wrong)
         )
         question_id, question = (field(path, line, row, name, str) for name in ("question_id", "question"))
         yield PooledQuestion(line, question_id, question, right, pool)
+
+
+def _names(path: Path, line: int, row: Mapping[str, Any], key: str) -> list[str]:
+    """The ids of a list. Raises JobError (65) if it is none, or one of them is no text."""
+    ids: list[Any] = field(path, line, row, key, list)
+    if not all(isinstance(each, str) for each in ids):
+        raise bad(path, line, f"{key} has an id that is no text; write all in quotes")
+    return ids
 
 
 def _answers(path: Path, words: Mapping[str, str]) -> dict[str, str]:

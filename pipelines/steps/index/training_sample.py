@@ -153,9 +153,11 @@ def trained(
         path.parent.mkdir(parents=True, exist_ok=True)
         quantizer.write(path)
         new = sha256(path)
-        training.reports.write(Report(0, {}, IndexCounts(), {QUANTIZER: new}))
-        if digest is not None and new != digest:  # shards of another quantizer would not fit the others
+        # Shards of another quantizer would not fit the others. The report comes last: after a kill it is the
+        # old quantizer's, or there is none.
+        if digest is not None and new != digest:
             step.reports.forget(step.reports.numbers())
+        training.reports.write(Report(0, {}, IndexCounts(), {QUANTIZER: new}))
 
     return Part(name, 0, path.stat().st_size, sha256(path))
 

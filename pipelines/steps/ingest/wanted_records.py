@@ -83,7 +83,7 @@ def _wanted(job: Job, settings: Ingest, query: CrawlIndex) -> pa.Table:
     for name, file in index_files(job, settings).items():
         rows = _selected(name, file, query)
         root = root_of(job, settings, file)
-        names = rows["warc_filename"].combine_chunks().dictionary_encode()
+        names = rows["warc_filename"].dictionary_encode().combine_chunks()
         paths = [below(root, entry, f"{KEY}.files: {name}") for entry in names.dictionary.to_pylist()]
         columns = {
             "file": pa.array([written_name(path, job.folder) for path in paths], pa.string()).take(
@@ -114,7 +114,7 @@ def _first_of_each(wanted: pa.Table) -> Any:
     if not len(wanted):
         return np.zeros(0, np.int64)
     path, offset = (
-        wanted["path"].combine_chunks().dictionary_encode().indices.to_numpy(),
+        wanted["path"].dictionary_encode().combine_chunks().indices.to_numpy(),
         wanted["offset"].to_numpy(),
     )
     return np.flatnonzero(np.r_[True, (path[1:] != path[:-1]) | (offset[1:] != offset[:-1])])

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections import Counter
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 
@@ -111,3 +113,15 @@ def test_the_partial_set_has_its_counts(shared_data, split, questions, pairs):
     assert len(sums) == questions
     assert all(positives for _, positives in sums)
     assert pairs is None or sum(candidates for candidates, _ in sums) == pairs
+
+
+@pytest.mark.parametrize("key", ["positive_ids", "labelled_negative_ids"])
+@pytest.mark.parametrize("ids", [[1], [["1"]], ["1", None]])
+def test_ids_in_json_lines_are_texts(tmp_path: Path, key: str, ids: list[object]) -> None:
+    """A number beside texts would make each of its answers a wrong one."""
+    answers = '{"answer_id": "1", "text": "Yes."}\n{"answer_id": "2", "text": "No."}\n'
+    (tmp_path / "answers.jsonl").write_text(answers)
+    row = {"question_id": "q", "question": "Is it?", "positive_ids": ["1"], "labelled_negative_ids": ["2"]}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row | {key: ids}) + "\n")
+    with pytest.raises(JobError, match=rf"test.jsonl:1: {key} has an id that is no text"):
+        list(read_dataset(tmp_path / "test.jsonl", "insuranceqa"))
