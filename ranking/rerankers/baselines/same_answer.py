@@ -157,7 +157,7 @@ def _first(texts: Sequence[ComparedText]) -> list[int]:
                 index[pair].append(n)
             if core:
                 cores[core].append(n)
-            if not alone:
+            if shared and not alone:
                 rarest[shared[0]].append(n)
         result.append(first)
     return result

@@ -26,6 +26,7 @@ LONG = "the bridge over the river was opened by the mayor on a rainy day in"
         ("巴黎是法国的首都。", "巴黎是法国的首都"),
         ("It was opened in 1932.", "It was opened in 1932, to surprise."),  # inside
         ("The Mississippi.", "Mississippi"),  # of one word
+        ("", ""),
         (f"{LONG} May 1932.", f"{LONG} early May 1932."),  # near, with all names and numbers of one
     ],
 )
@@ -42,6 +43,8 @@ def test_texts_that_say_the_same_are_one_group(a: str, b: str) -> None:
         ("She won the cup.", "He lost the match."),
         ("巴黎是法国的首都", "柏林是德国的首都"),
         ("...", "???"),
+        ("", "Paris."),
+        ("", "  "),
     ],
 )
 def test_texts_that_say_something_else_are_two(a: str, b: str) -> None:
