@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from answermill.pyterrier import PyTerrierReranker
     from answermill.reranking import Answer, Plan, rerank, stage
     from answermill.runs import Run, load_job, open_run, run
+    from answermill.schemas.plug_ins import allow_code
 
 # The other names are functions of the commands of these names, which return the lines that these print.
 _MODULES = {
@@ -84,6 +85,7 @@ _MODULES = {
     "read_dataset": "answermill.evaluation",
     "PyTerrierReranker": "answermill.pyterrier",
     "JobError": "answermill.pipelines.errors",
+    "allow_code": "answermill.schemas.plug_ins",
 }
 
 __all__ = [
@@ -94,6 +96,7 @@ __all__ = [
     "PyTerrierReranker",
     "Run",
     "agreement",
+    "allow_code",
     "annotate",
     "ask",
     "audit",

@@ -127,8 +127,9 @@ def _line(error: BaseException, module: str) -> str:
     return lines[-1] if lines else ""
 
 
-def allow() -> None:
-    """Let this process import the code that 'module:attribute' names."""
+def allow_code() -> None:
+    """Let this process import the code that 'module:attribute' names, as `--allow-code` does, for all that it
+    does from then on. Modules are found in the current folder too."""
     _add(Path.cwd())
 
 
@@ -248,7 +249,8 @@ def _imported(group: str, name: str) -> Any:
     place = place_of(group, name)
     if is_code(name) and not is_allowed():
         raise PlugInUnusable(
-            f"{name!r} names code as a {GROUPS[group]}, which is imported only with --allow-code; give it "
+            f"{name!r} names code as a {GROUPS[group]}, which is imported only with --allow-code (in Python "
+            "`am.allow_code()`); give it "
             "if you know the code, or install it as a package with an entry point"
         )
     try:

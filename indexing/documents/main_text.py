@@ -143,7 +143,7 @@ class TextExtractor:
 def serve(deadline_s: float, memory_gb: float, by: str, comments: bool, code_is_allowed: bool) -> None:
     """The child: answer pages until the parent closes the pipe."""
     if code_is_allowed:
-        plug_ins.allow()
+        plug_ins.allow_code()
     pages, answers = (os.fdopen(os.dup(n), mode) for n, mode in ((0, "rb"), (1, "wb")))
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):

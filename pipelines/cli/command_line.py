@@ -25,7 +25,7 @@ from answermill.pipelines.cli import (
 from answermill.pipelines.cli.ending import Command
 from answermill.pipelines.cli.parameters.arguments import refuse_urls
 from answermill.pipelines.errors import USAGE, JobError
-from answermill.schemas.plug_ins import allow
+from answermill.schemas.plug_ins import allow_code
 
 HELP = """Offline answer sentence selection: pages in, ranked answer sentences and labelled passages out.
 
@@ -95,7 +95,7 @@ def run(tokens: Sequence[str], command: Command) -> int:
     """
     end = tokens.index("--") if "--" in tokens else len(tokens)
     if ALLOW_CODE in tokens[:end]:
-        allow()
+        allow_code()
         tokens = [token for n, token in enumerate(tokens) if token != ALLOW_CODE or n > end]
         end = tokens.index("--") if "--" in tokens else len(tokens)
     app = command_line()

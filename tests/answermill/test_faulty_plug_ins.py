@@ -34,7 +34,7 @@ def test_whatever_an_extractor_does_with_a_page_the_next_one_is_read(
         f"            {code}\n        return 'T', html\n    return read\n"
     )
     monkeypatch.chdir(tmp_path)
-    plug_ins.allow()
+    plug_ins.allow_code()
     with TextExtractor(by="own_extractor:load") as extractor:
         if says is None:
             assert extractor.extract("bad") == ("T", "bad")
@@ -47,7 +47,7 @@ def test_whatever_an_extractor_does_with_a_page_the_next_one_is_read(
 def test_an_extractor_that_cannot_be_loaded_refuses_no_pages(tmp_path, monkeypatch) -> None:
     (tmp_path / "own_extractor.py").write_text("def load(comments):\n    raise KeyError('model')\n")
     monkeypatch.chdir(tmp_path)
-    plug_ins.allow()
+    plug_ins.allow_code()
     said = r"'own_extractor:load' cannot be loaded: KeyError: 'model' \(.*own_extractor.py, line 2\)"
     with (
         TextExtractor(by="own_extractor:load") as extractor,

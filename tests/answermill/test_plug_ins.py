@@ -114,12 +114,16 @@ def test_a_class_is_named_in_a_job_where_the_user_allows_it_alone(small_run, tmp
     assert call("rerank", job, "--out", run) == SETTINGS
     assert "imported only with --allow-code" in capsys.readouterr().err
     assert "own_reranker" not in sys.modules
+    with pytest.raises(JobError, match=r"in Python `am.allow_code\(\)`"):
+        am.load_job(job)
 
     two = ("--set", "workers.processes=2")
     assert call("rerank", job, "--out", run, "--allow-code", *two) == 0
     rows = list(SCORED.open(run).read())
     assert {row.stages[0].stage for row in rows} == {"Longest"}
     assert all(row.stages[0].score == len(row.text) for row in rows)
+    am.allow_code()
+    assert am.load_job(job).rerank is not None
 
 
 def test_the_class_of_a_reranker_with_keys_names_them(installed, small_run, tmp_path, capsys) -> None:

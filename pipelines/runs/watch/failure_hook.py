@@ -95,7 +95,8 @@ def refuse_unallowed(hook: OnFailure | None) -> None:
     """Raise JobError (78) if a job file has a hook and its code is not allowed."""
     if hook is not None and not is_allowed():
         raise JobError(
-            "on_failure: a job file's command or address is used only with --allow-code; add it, leave the "
+            "on_failure: a job file's command or address is used only with --allow-code; add it (in "
+            "Python `am.allow_code()`), leave the "
             "section out, or type --on-failure in its place",
             SETTINGS,
         )
