@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
@@ -20,13 +21,16 @@ from torch import Tensor, nn
 from answermill.files.model_files import STATE
 from answermill.ranking.evaluation import metrics as measures
 from answermill.ranking.lists import ranked_list
-from answermill.ranking.reranker import naming
+from answermill.ranking.reranker import ScoreNotFinite, naming
 from answermill.ranking.training.state import Evaluated, History, keep, publish, resume
 from answermill.ranking.training.update.processes import ALONE, Processes
 from answermill.ranking.training.update.update import Updates
 from answermill.schemas.arrays import TrainingPrecision
 from answermill.schemas.labels import LabelledCandidate
 from answermill.schemas.ranked import RankedList
+
+DIVERGED = 1e4
+"""A weight that no training that learns has."""
 
 
 class TrainingTask(Protocol):
@@ -249,7 +253,8 @@ def train(
             task.model.eval()
             score = math.nan
             if processes.rank == 0:
-                with naming(f"dev evaluation after step {history.step}", output.folder):
+                place = f"dev evaluation after step {history.step}"
+                with _divergence_told(place, task.model), naming(place, output.folder):
                     score = dev.score(task.reranker(), recipe.metric, recipe.protocol)
 
             score = processes.from_first(score, device)
@@ -279,6 +284,19 @@ def slanted_triangular(step: int, steps: int, peak: float, cut_frac: float = 0.1
     cut = max(1, math.floor(steps * cut_frac))
     p = step / cut if step < cut else 1 - (step - cut) / (steps - cut)
     return peak * (1 + p * (ratio - 1)) / ratio
+
+
+@contextmanager
+def _divergence_told(where: str, model: nn.Module) -> Iterator[None]:
+    """Raise ValueError in place of the block's error if a weight of the model has grown beyond all use: what
+    the block says is then about a sound model."""
+    try:
+        yield
+    except (ScoreNotFinite, ValueError) as e:
+        largest = float(torch.stack([weight.detach().abs().max() for weight in model.parameters()]).max())
+        if largest < DIVERGED:
+            raise
+        raise ValueError(f"{where}: a weight has become {largest:.0e}; try a lower learning_rate") from e
 
 
 def _in_blocks(reranker: Ranks, lists: Sequence[RankedList], size: int = 64) -> Iterator[RankedList]:

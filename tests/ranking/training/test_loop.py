@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -185,11 +186,23 @@ def test_a_loss_that_is_no_number_is_an_error_with_its_step(tmp_path):
         train(task(poison_at=3), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"))
 
 
+@pytest.mark.parametrize("grown", [torch.nan, torch.inf, 1e30])
+def test_weights_that_have_grown_beyond_use_are_an_error_with_a_remedy(tmp_path, grown):
+    class Diverged(WordWeights):
+        def reranker(self):
+            self.model[2].bias.data[:] = grown
+            raise ValueError("array is too big")
+
+    with pytest.raises(ValueError, match=r"evaluation after step 4: a weight has become .*lower learning_ra"):
+        train(Diverged(), Dev(QUESTIONS), RECIPE, Output(tmp_path, "f"))
+
+
 def test_a_dev_score_that_is_no_number_is_an_error_with_its_step_and_candidate(tmp_path):
     class Broken(WordWeights):
         def reranker(self):
-            self.model[2].bias.data[:] = torch.nan
-            return self
+            broken = copy.deepcopy(self)
+            broken.model[2].bias.data[:] = torch.nan
+            return broken
 
     with pytest.raises(
         ScoreNotFinite, match=r"dev evaluation after step 4, checkpoint .*: words: score nan for candidate"
