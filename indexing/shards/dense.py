@@ -291,6 +291,12 @@ class Tower:
                 f"{folder}: {architecture} is no encoder; DPRContextEncoder and DPRQuestionEncoder are"
             )
 
+        if architecture.endswith("ForSequenceClassification") and not (folder / "modules.json").is_file():
+            raise ModelMissing(
+                f"{folder}: {architecture} scores pairs of texts, and no vector of its body was trained; "
+                "name it in a stage `cross_encoder`, and give an encoder here"
+            )
+
         pooling, self._normalise = pooling_of(folder)
         if self.is_dpr:
             pooling, self._normalise = "cls", False

@@ -296,6 +296,12 @@ def test_dpr_has_two_encoders_and_takes_title_and_text_as_a_pair(loader: str, tm
         load_encoder(load_transformer, str(context), str(wider))
 
 
+def test_a_model_that_scores_pairs_is_no_encoder(tmp_path: Path) -> None:
+    folder = write_dense(tmp_path, "BertForSequenceClassification")
+    with pytest.raises(ModelMissing, match=r"BertForSequenceClassification scores pairs .* `cross_encoder`"):
+        load_encoder(load_transformer, str(folder))
+
+
 def test_a_sentence_transformers_folder_says_how_it_pools(tmp_path: Path) -> None:
     folder = write_dense(tmp_path, "BertModel")
     plain = load_encoder(load_transformer, str(folder))
