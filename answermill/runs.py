@@ -161,6 +161,8 @@ class Records(Generic[R]):
     def _schema(self, columns: Sequence[str] | None) -> pa.Schema:
         """The columns' names and types. Raises as `batches`."""
         schema: pa.Schema = self.folder.record.schema()
+        if columns is not None and (not columns or len({*columns}) < len(columns)):
+            raise JobError("columns: name at least one, and each once; None stands for all", USAGE)
         for name in columns or ():
             if name not in schema.names:
                 raise JobError(f"no column {name!r}; the columns are {', '.join(schema.names)}", USAGE)

@@ -180,7 +180,7 @@ def ask(
         raise JobError(f"--answers {answers}: give 1 or more", USAGE)
     if not questions and are_collected():
         raise JobError("no question is given; write one or several", USAGE)
-    if not all(text.strip() for text in questions):
+    if not all(isinstance(text, str) and text.strip() for text in questions):
         raise JobError("a question is empty; write its words, in quotes", USAGE)
     from answermill.pipelines.look.ask.ask import answer_questions
 

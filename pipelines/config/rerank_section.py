@@ -55,6 +55,9 @@ class AnswerSettings(Caps):
     def _has_at_most_one_bar(self) -> Self:
         if self.min_probability is not None and self.max_wrong is not None:
             raise ValueError("give one of min_probability and max_wrong")
+        # A manifest holds the default too.
+        if self.max_wrong is None and self.confidence != type(self).model_fields["confidence"].default:
+            raise ValueError("confidence is that of the promise of max_wrong; give both, or neither")
         return self
 
     @property

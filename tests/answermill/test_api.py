@@ -225,6 +225,9 @@ def test_a_run_is_read_as_records_and_as_arrow(sample_run):
         with pytest.raises(am.JobError, match="no column 'txt'; the columns are question_id, question,") as e:
             read(["txt"])
         assert e.value.code == 2
+        for names in ([], ["rank", "rank"]):
+            with pytest.raises(am.JobError, match="name at least one, and each once"):
+                read(names)
     answers = list(run.answers())
     assert len(answers) == 90 and answers[0].keys() >= {"question", "answer", "url"}
 

@@ -87,8 +87,11 @@ def _folder(path: Path, by: str) -> CandidateValues:
         files.append((path / part.file, len(values)))
 
     if stages and not values:
+        unknown = [name for name in _weights(by) if name not in stages] or [by]
         raise JobError(
-            f"{path}: no stage {by!r}; known: {FINAL}, {POSITION}, {', '.join(sorted(stages))}", USAGE
+            f"{path}: no stage {', '.join(map(repr, unknown))}; known: {FINAL}, {POSITION}, "
+            f"{', '.join(sorted(stages))}, or a sum such as '0.5 * a + 0.5 * b'",
+            USAGE,
         )
 
     return replace(CandidateValues.from_rows(path, values), files=tuple(files))

@@ -150,6 +150,7 @@ def refused(folder: Path, text: str) -> str:
         ("max_wrong = 0.0", "Input should be greater than 0"),
         ("min_probability = 1.5", "Input should be less than or equal to 1"),
         ("max_wrong = 0.1\nmin_probability = 0.5", "give one of min_probability and max_wrong"),
+        ("confidence = 0.4", "confidence is that of the promise of max_wrong; give both, or neither"),
     ],
 )
 def test_a_bar_that_cannot_be_is_refused(calibrated: Path, answers: str, says: str) -> None:

@@ -104,6 +104,8 @@ def test_an_unknown_stage_is_refused_with_the_known_ones(sample_run):
     with pytest.raises(JobError, match=f"no stage 'overlap'; known: {re.escape(known)}") as e:
         read_scores(sample_run / "scored", "overlap")
     assert e.value.code == USAGE
+    with pytest.raises(JobError, match=r"no stage 'overlap', 'wo'; known: .* or a sum such as"):
+        read_scores(sample_run / "scored", "1 * first + 0.3 * overlap + 2 * wo")
 
 
 def test_a_csv_and_a_table_with_tabs_give_the_ids_as_they_are_written(tmp_path):
