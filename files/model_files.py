@@ -93,9 +93,8 @@ def write_sums(folder: Path, names: Sequence[str]) -> None:
     whom the umask lets: safetensors writes files for their owner alone."""
     digests = {name: sha256(folder / name) for name in sorted(names)}
     write_text(folder / SUMS, json.dumps({"format": 1, "sha256": digests}, indent=1) + "\n")
-    mode = (folder / SUMS).stat().st_mode
     for name in names:
-        (folder / name).chmod(mode)
+        (folder / name).chmod((folder / SUMS).stat().st_mode)
 
 
 def check_sums(folder: Path) -> None:
