@@ -162,22 +162,20 @@ def publish(state: Path, folder: Path, history: History) -> None:
     complete. Raises ModelDamaged as `check_published`."""
     assert history.best is not None
     best = state / f"best-{history.best.step}"
-    is_there = best.is_dir()
-    if is_there:
-        # The digests are moved last.
-        for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):
-            path.replace(folder / path.name)
-        sync(folder)
-    if not is_there or (folder / SUMS).is_file():  # if it is not there, it was moved before
-        check_published(folder)
+    if not best.is_dir():  # it stays, empty, when its files have been moved
+        raise ModelDamaged(f"{best} is gone, the training's best checkpoint; {_ANEW.format(folder)}")
+
+    # The digests are moved last.
+    for path in sorted(best.iterdir(), key=lambda path: (path.name == SUMS, path.name)):
+        path.replace(folder / path.name)
+    sync(folder)
+    check_published(folder)
     _write(folder / HISTORY, history)
     shutil.rmtree(state, ignore_errors=True)
 
 
 def check_published(folder: Path) -> None:
-    """Compare the files of a checkpoint with their digests, which are written last. Raises ModelDamaged."""
-    if not (folder / SUMS).is_file():
-        raise ModelDamaged(f"{folder} lacks {SUMS}, so its checkpoint is not whole; {_ANEW.format(folder)}")
+    """Compare the files of a checkpoint with their digests, as far as it has some. Raises ModelDamaged."""
     try:
         check_sums(folder)
     except ModelDamaged as e:

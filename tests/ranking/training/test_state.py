@@ -117,9 +117,26 @@ def test_a_best_checkpoint_that_is_gone_is_missed(tmp_path: Path) -> None:
     trained.step(0.5)
     keep(tmp_path / "_training", trained.save, trained.model, trained.optimizer, trained.history)
     shutil.rmtree(tmp_path / "_training/best-1")
-    with pytest.raises(ModelDamaged, match="its checkpoint is not whole"):
+    with pytest.raises(ModelDamaged, match="best-1 is gone, the training's best checkpoint; delete"):
         publish(tmp_path / "_training", tmp_path, trained.history)
     assert not (tmp_path / "training.json").exists() and (tmp_path / "_training").is_dir()
+
+
+def test_a_move_that_was_killed_before_the_history_is_done_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Trained()
+    trained.step(0.5)
+    keep(tmp_path / "_training", trained.save, trained.model, trained.optimizer, trained.history)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr("answermill.ranking.training.state._write", killed)
+        publish(tmp_path / "_training", tmp_path, trained.history)
+    publish(tmp_path / "_training", tmp_path, trained.history)
+    assert names(tmp_path) == {"config.json", "model.safetensors", "training.json"}
 
 
 def test_a_checkpoint_whose_writing_was_stopped_is_written_anew(tmp_path: Path) -> None:

@@ -179,16 +179,14 @@ def test_a_complete_training_is_not_repeated_and_another_s_place_not_taken(folde
         list(run(load_job(folder / "train.toml"), folder))
 
 
-@pytest.mark.parametrize("damaged", ["removed", "cut", "without digests"])
+@pytest.mark.parametrize("damaged", ["removed", "cut"])
 def test_a_complete_training_without_its_model_is_not_complete(folder: Path, damaged: str) -> None:
     job, out = load_job(folder / "train.toml", ["train.epochs=1"]), folder / "out"
     list(run(job, out))
     if damaged == "removed":
         (out / "model.safetensors").unlink()
-    elif damaged == "cut":
-        (out / "model.safetensors").write_bytes((out / "model.safetensors").read_bytes()[:100])
     else:
-        (out / "sha256.json").unlink()
+        (out / "model.safetensors").write_bytes((out / "model.safetensors").read_bytes()[:100])
     with pytest.raises(ModelDamaged, match=f"delete {out}, and the same command trains anew"):
         list(run(job, out))
     shutil.rmtree(out)

@@ -109,9 +109,10 @@ def test_the_numbers_and_prompts_that_a_folder_states_count(tmp_path: Path) -> N
     assert ours != pytest.approx(whole, abs=1e-3)
 
 
-@pytest.mark.parametrize("family", ["distilbert", "gpt2"])
-def test_a_padded_body_may_name_its_width_in_its_own_way(family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("family", "body"), [("distilbert", "DistilBertModel"), ("gpt2", "GPT2Model")])
+def test_a_padded_body_may_name_its_width_in_its_own_way(family: str, body: str, tmp_path: Path) -> None:
     folder = write_classifier(tmp_path, family, [QUESTION, *TEXTS])
+    change_json(folder / "config.json", architectures=[body])
     if family == "distilbert":
         change_json(folder / "config.json", activation="relu")
     import sentence_transformers
