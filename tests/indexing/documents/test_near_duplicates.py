@@ -104,17 +104,15 @@ def test_a_document_of_an_earlier_run_stays_whatever_its_id() -> None:
 
 
 def test_each_document_of_an_earlier_run_is_compared_though_another_is_near_it() -> None:
-    """Of two that are near each other the later one is near a page that the first is far from."""
-    text = page(1)
-    texts = {
-        "a": " ".join(text),
-        "b": " ".join([*text[20:], *page(2)[:20]]),
-        "c": " ".join([*text[40:], *page(2)[:40]]),
-    }
-    similar = [jaccard(texts[x], texts[y]) for x, y in ("ab", "bc", "ac")]
-    assert min(similar[:2]) > 0.8 > similar[2]
-    assert pairs(texts, earlier=("b",)) == {"c": "b", "a": "b"}
-    assert pairs(texts, earlier=("a", "b")) == {"c": "b"}
+    """A new page is near the second of them, and far from the first."""
+    first = np.zeros(100, np.uint8)
+    second, new = first.copy(), first.copy()
+    second[:15], new[:30] = 1, 1
+    rows, band = np.stack([first, second, new]), np.full(3, 7, np.uint64)
+    earlier = [(0, "a"), (0, "b"), (1, "c")]
+    assert list(near_pairs(earlier, band, rows, 0.8)) == [(2, 1)]
+    assert list(near_pairs([(0, "b"), (1, "c")], band[1:], rows[1:], 0.8)) == [(1, 0)]
+    assert list(near_pairs([(1, "a"), (1, "b"), (1, "c")], band, rows, 0.8)) == [(1, 0)]
 
 
 def test_what_stays_in_one_band_and_goes_in_another_hands_on_what_was_to_go_for_it() -> None:
